@@ -34,7 +34,7 @@ function nativeTests() {
     call('cmake', ['--build', build, '-j', String(availableParallelism()), '--', '--quiet', '--no-print-directory'], {
       stdio: ['ignore', 'ignore', 'inherit'],
     });
-  if (!built || built.status !== 0) {
+  if (built === false || built.status !== 0) {
     console.log('native tests: the build failed');
     failed++;
     return;

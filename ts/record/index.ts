@@ -1,5 +1,6 @@
 /** The shapes that travel between stations. Imports nothing of ours. */
 export * from './errors.js';
+export * from './hint.js';
 export * from './refusal.js';
 export * from './turn.js';
 export * from './update.js';

@@ -8,7 +8,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { OpenClawError, type Refusal, type Update } from '../record/index.js';
-import { admit, type Admitted } from './admission.js';
+import { type Admitted, admit } from './admission.js';
 import type { Baseline } from './advantage.js';
 import type { TrainConfig } from './config.js';
 import type {
@@ -17,6 +17,7 @@ import type {
   JudgedTurn,
   Learner,
   OverlapKernel,
+  TrainerState,
   TrainLedger,
   TrainPolicy,
 } from './ports.js';

@@ -2,8 +2,9 @@
  * One update: score, choose hints, several epochs over one batch. Changes the learner's parameters; publishing and the
  * ledger are the caller's.
  */
-import { type Advantages, type Baseline, singleReplyAdvantages } from './advantage.js';
+
 import type { Admitted } from './admission.js';
+import { type Advantages, type Baseline, singleReplyAdvantages } from './advantage.js';
 import type { TrainConfig } from './config.js';
 import { type BatchLosses, logprobGap, silence, turnLosses } from './losses.js';
 import type { EmitTrainEvent, Learner, LossReport, OverlapKernel, SequenceLoss, TrainPolicy } from './ports.js';
