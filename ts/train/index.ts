@@ -24,6 +24,7 @@ import type {
 import { type AnchorSequence, trainStep } from './step.js';
 import { pruneVersions, versionFolder, versionName, versionNumber } from './versions.js';
 
+export * from './anchors.js';
 export * from './config.js';
 export type * from './ports.js';
 export type { AnchorSequence } from './step.js';
