@@ -1,7 +1,8 @@
 // Times the products of nn.h against this core's own multiply-add peak. Not part of any build; by hand:
-//   g++ -std=c++20 -O3 -I. bench/native/gemm.cc <objects of native/base and native/kernels> -lpthread -o gemm && ./gemm
-// Prints, per shape and operation, the median GFLOP/s of one thread and of two, and the share of the peak measured in
-// the same round (other load on the machine then touches both alike).
+//   g++ -std=c++20 -O3 -I. bench/native/gemm.cc <objects of native/base and native/kernels> -lpthread -o gemm
+//   && ./gemm
+// Prints, per shape and operation, the median GFLOP/s of one thread and of two, and the share of the peak
+// measured in the same round (other load on the machine then touches both alike).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -44,7 +45,9 @@ Timing measure(double flops, const std::function<void()>& body) {
   std::vector<double> rates, shares;
   for (int round = 0; round < 9; round++) {
     double peak = peak_gflops();
-    double rate = 1e-9 * flops * repeats / seconds([&] { for (int i = 0; i < repeats; i++) body(); });
+    double rate = 1e-9 * flops * repeats / seconds([&] {
+                    for (int i = 0; i < repeats; i++) body();
+                  });
     rates.push_back(rate), shares.push_back(rate / peak);
   }
   std::nth_element(rates.begin(), rates.begin() + 4, rates.end());
@@ -53,14 +56,15 @@ Timing measure(double flops, const std::function<void()>& body) {
 }
 
 void shape(int64_t M, int64_t K, int64_t N, Lane& one, Lane& two) {
-  std::vector<float> x((size_t)(M * K), 0.1f), w((size_t)(N * K), 0.2f), y((size_t)(M * N)), dw((size_t)(N * K));
+  std::vector<float> x((size_t)(M * K), 0.1f), w((size_t)(N * K), 0.2f), y((size_t)(M * N)),
+      dw((size_t)(N * K));
   std::vector<uint16_t> half((size_t)(N * K), f32_to_bf16(0.2f));
   const Matrix W{w.data(), DType::F32, N, K}, H{half.data(), DType::BF16, N, K};
   const double flops = 2.0 * (double)M * (double)N * (double)K;
   auto line = [&](const char* name, const std::function<void(Lane&)>& run) {
     Timing a = measure(flops, [&] { run(one); }), b = measure(flops, [&] { run(two); });
-    printf("M=%-4lld K=%-5lld N=%-6lld %-12s %7.1f GFLOP/s (%3.0f%% of peak)   2 threads %7.1f\n", (long long)M, (long long)K,
-           (long long)N, name, a.gflops, 100 * a.share, b.gflops);
+    printf("M=%-4lld K=%-5lld N=%-6lld %-12s %7.1f GFLOP/s (%3.0f%% of peak)   2 threads %7.1f\n",
+           (long long)M, (long long)K, (long long)N, name, a.gflops, 100 * a.share, b.gflops);
     fflush(stdout);
   };
   line("linear f32", [&](Lane& l) { linear(x.data(), K, M, W, y.data(), N, false, l); });
@@ -75,8 +79,8 @@ void shape(int64_t M, int64_t K, int64_t N, Lane& one, Lane& two) {
 int main() {
   Lane one(1, false, nullptr), two(2, false, nullptr);
   printf("%s, peak of one core about %.1f GFLOP/s\n", isa_name(cpu_isa()), peak_gflops());
-  const int64_t shapes[][3] = {{256, 576, 1536}, {256, 1536, 576}, {1, 576, 49152}, {4, 576, 49152}, {1, 576, 1536},
-                               {8, 576, 1536},   {16, 576, 1536},  {32, 192, 512},  {1, 192, 512},   {256, 192, 512},
-                               {512, 128, 384}};
+  const int64_t shapes[][3] = {{256, 576, 1536}, {256, 1536, 576}, {1, 576, 49152}, {4, 576, 49152},
+                               {1, 576, 1536},   {8, 576, 1536},   {16, 576, 1536}, {32, 192, 512},
+                               {1, 192, 512},    {256, 192, 512},  {512, 128, 384}};
   for (auto& s : shapes) shape(s[0], s[1], s[2], one, two);
 }

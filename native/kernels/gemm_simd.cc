@@ -1,0 +1,277 @@
+// The inner loops of every product of the decoder, for one instruction set. Contracts: nn_simd.h.
+//
+// The tile keeps rows x 2 vectors of sums in registers; each step loads one row of the panel (2 vectors),
+// broadcasts one number of every row of A and does rows x 2 multiply-adds: for AVX2 12 of them for 8 loads,
+// so the multipliers are the limit. Every output is one chain of multiply-adds over k in rising order,
+// whatever tile it falls in: results do not depend on how a product is cut.
+#include "native/kernels/nn_simd.h"
+#include "native/kernels/simd.h"
+
+namespace openclaw {
+namespace OPENCLAW_ISA {
+namespace {
+
+#if OC_VL == 16
+constexpr int kTileRows = 14;  // 28 sums + 2 of the panel + 1 broadcast of 32 registers
+constexpr int kDepth = 256;    // 32 KiB panels for first-level caches of 48 KiB
+#elif defined(__aarch64__)
+constexpr int kTileRows = 8;
+constexpr int kDepth = 512;
+#else
+constexpr int kTileRows = 6;  // 12 sums + 2 of the panel + 1 broadcast of 16 registers
+constexpr int kDepth = OC_VL == 8 ? 384 : 512;
+#endif
+constexpr int kVectors = 2;
+constexpr int kCols = kVectors * OC_VL;
+
+// --- the tile
+// -------------------------------------------------------------------------------------------------------
+
+// The right edge of C: fewer columns than the tile has.
+__attribute__((noinline)) void store_edge(const float* sums, int64_t R, int64_t stride, float* C, int64_t ldc,
+                                          int64_t cols, bool accumulate) {
+  for (int64_t r = 0; r < R; r++)
+    for (int64_t c = 0; c < cols; c++)
+      C[r * ldc + c] = accumulate ? C[r * ldc + c] + sums[r * stride + c] : sums[r * stride + c];
+}
+
+template <int R, int NV>
+inline void store_tile(const vf (&sum)[R][NV], float alpha, float* C, int64_t ldc, int64_t cols,
+                       bool accumulate) {
+  constexpr int kWidth = NV * OC_VL;
+  float edge[R * kWidth];
+  const bool whole = cols >= kWidth;
+  float* to = whole ? C : edge;
+  const int64_t stride = whole ? ldc : kWidth;
+#pragma GCC unroll 16
+  for (int r = 0; r < R; r++)
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; v++) {
+      float* at = to + r * stride + v * OC_VL;
+      vf y = sum[r][v] * alpha;
+      vstore(at, accumulate && whole ? vload(at) + y : y);
+    }
+  if (!whole) store_edge(edge, R, kWidth, C, ldc, cols, accumulate);
+}
+
+template <int R, int NV>
+void tile(int64_t K, float alpha, const float* A, int64_t ars, int64_t aks, const float* panel, float* C,
+          int64_t ldc, int64_t cols, bool accumulate) {
+  vf sum[R][NV] = {};
+  const float* a[R];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; r++) a[r] = A + r * ars;
+  for (int64_t k = 0, at = 0; k < K; k++, at += aks, panel += kCols) {
+    vf b[NV];
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; v++) b[v] = vload(panel + v * OC_VL);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) {
+      vf x = vset(a[r][at]);
+#pragma GCC unroll 2
+      for (int v = 0; v < NV; v++) sum[r][v] += x * b[v];
+    }
+  }
+  store_tile<R, NV>(sum, alpha, C, ldc, cols, accumulate);
+}
+
+using Tile = void (*)(int64_t, float, const float*, int64_t, int64_t, const float*, float*, int64_t, int64_t,
+                      bool);
+
+// The tile of `rows` rows, 1..R, found by recursion over the template's argument.
+template <int R, int NV>
+inline Tile pick_tile(int64_t rows) {
+  if constexpr (R == 1)
+    return tile<1, NV>;
+  else
+    return rows == R ? tile<R, NV> : pick_tile<R - 1, NV>(rows);
+}
+
+void block(int64_t R, int64_t V, int64_t K, float alpha, const float* A, int64_t ars, int64_t aks,
+           const float* panels, float* C, int64_t ldc, bool accumulate) {
+  const int64_t whole = R / kTileRows * kTileRows;
+  for (int64_t v = 0; v < V; v += kCols, panels += K * kCols) {
+    const int64_t cols = V - v < kCols ? V - v : kCols;
+    const bool half = cols <= OC_VL;
+    const Tile full = half ? (Tile)tile<kTileRows, 1> : (Tile)tile<kTileRows, kVectors>;
+    for (int64_t r = 0; r < whole; r += kTileRows)
+      full(K, alpha, A + r * ars, ars, aks, panels, C + r * ldc + v, ldc, cols, accumulate);
+    if (whole == R) continue;
+    const Tile last = half ? pick_tile<kTileRows, 1>(R - whole) : pick_tile<kTileRows, kVectors>(R - whole);
+    last(K, alpha, A + whole * ars, ars, aks, panels, C + whole * ldc + v, ldc, cols, accumulate);
+  }
+}
+
+// --- packing and transposing
+// ----------------------------------------------------------------------------------------
+
+template <int... J>
+struct Indices {};
+#if OC_VL == 16
+using Lanes = Indices<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>;
+#elif OC_VL == 8
+using Lanes = Indices<0, 1, 2, 3, 4, 5, 6, 7>;
+#else
+using Lanes = Indices<0, 1, 2, 3>;
+#endif
+
+// One step of a transposition by halving: blocks of W lanes off the diagonal change places between the rows a
+// and b.
+template <int W, int... J>
+inline void exchange(vf& a, vf& b, Indices<J...>) {
+  vf low = __builtin_shufflevector(a, b, (J & W ? J - W + OC_VL : J)...);
+  vf high = __builtin_shufflevector(a, b, (J & W ? J + OC_VL : J + W)...);
+  a = low, b = high;
+}
+
+template <int W>
+inline void exchange_all(vf (&rows)[OC_VL]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < OC_VL; i++)
+    if (!(i & W)) exchange<W>(rows[i], rows[i + W], Lanes());
+  if constexpr (W > 1) exchange_all<W / 2>(rows);
+}
+
+inline void transpose_square(vf (&rows)[OC_VL]) { exchange_all<OC_VL / 2>(rows); }
+
+void transpose_edge(const float* src, int64_t lds, int64_t R, int64_t C, float* dst, int64_t ldd,
+                    bool accumulate) {
+  for (int64_t c = 0; c < C; c++)
+    for (int64_t r = 0; r < R; r++)
+      dst[c * ldd + r] = accumulate ? dst[c * ldd + r] + src[r * lds + c] : src[r * lds + c];
+}
+
+void transpose(const float* src, int64_t lds, int64_t R, int64_t C, float* dst, int64_t ldd,
+               bool accumulate) {
+  const int64_t rows = R / OC_VL * OC_VL, cols = C / OC_VL * OC_VL;
+  for (int64_t c = 0; c < cols; c += OC_VL)
+    for (int64_t r = 0; r < rows; r += OC_VL) {
+      vf square[OC_VL];
+#pragma GCC unroll 16
+      for (int i = 0; i < OC_VL; i++) square[i] = vload(src + (r + i) * lds + c);
+      transpose_square(square);
+#pragma GCC unroll 16
+      for (int i = 0; i < OC_VL; i++) {
+        float* at = dst + (c + i) * ldd + r;
+        vstore(at, accumulate ? vload(at) + square[i] : square[i]);
+      }
+    }
+  if (rows < R) transpose_edge(src + rows * lds, lds, R - rows, cols, dst + rows, ldd, accumulate);
+  if (cols < C) transpose_edge(src + cols, lds, R, C - cols, dst + cols * ldd, ldd, accumulate);
+}
+
+void pack_rows(const float* B, int64_t ldb, int64_t K, int64_t width, float* panel) {
+  transpose(B, ldb, width, K, panel, kCols, false);
+  if (width == kCols) return;
+  for (int64_t k = 0; k < K; k++)
+    for (int64_t v = width; v < kCols; v++) panel[k * kCols + v] = 0;
+}
+
+void pack_columns(const float* B, int64_t ldb, int64_t K, int64_t width, float* panel) {
+  if (width == kCols) {
+    for (int64_t k = 0; k < K; k++)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; v++)
+        vstore(panel + k * kCols + v * OC_VL, vload(B + k * ldb + v * OC_VL));
+    return;
+  }
+  for (int64_t k = 0; k < K; k++)
+    for (int64_t v = 0; v < kCols; v++) panel[k * kCols + v] = v < width ? B[k * ldb + v] : 0;
+}
+
+void widen_bf16(const uint16_t* src, int64_t n, float* dst) {
+  int64_t i = 0;
+  for (; i + OC_VL <= n; i += OC_VL) vstore(dst + i, vload_bf16(src + i));
+  for (; i < n; i++) dst[i] = bf16_to_f32(src[i]);
+}
+
+// --- few rows of X: dot products along K
+// ---------------------------------------------------------------------------- N rows of W against M rows of
+// X: N x M vectors of sums, each the sum over its lanes at the end; the last K % OC_VL terms are added as
+// numbers. The order of the sum does not depend on N, M or the tile, so a token's result is the same alone
+// and in any small batch.
+
+inline vf load_weights(const float* p) { return vload(p); }
+inline vf load_weights(const uint16_t* p) { return vload_bf16(p); }
+inline float one_weight(const float* p) { return *p; }
+inline float one_weight(const uint16_t* p) { return bf16_to_f32(*p); }
+
+// How far ahead of the loads weights are fetched. Rows are longer than the distance at which the hardware's
+// own prefetcher starts anew, and with N streams it falls behind.
+constexpr int kAhead = 512;  // bytes
+
+template <int N, int M, typename T>
+void dot_tile(const float* X, int64_t ldx, const T* W, int64_t K, float* Y, int64_t ldy, bool accumulate) {
+  vf sum[N][M] = {};
+  const T* w[N];
+  const float* x[M];
+#pragma GCC unroll 8
+  for (int n = 0; n < N; n++) w[n] = W + n * K;
+#pragma GCC unroll 4
+  for (int m = 0; m < M; m++) x[m] = X + m * ldx;
+  int64_t k = 0;
+  for (; k + OC_VL <= K; k += OC_VL) {
+    vf xs[M];
+#pragma GCC unroll 4
+    for (int m = 0; m < M; m++) xs[m] = vload(x[m] + k);
+#pragma GCC unroll 8
+    for (int n = 0; n < N; n++) {
+      __builtin_prefetch((const char*)(w[n] + k) + kAhead);
+      vf ws = load_weights(w[n] + k);
+#pragma GCC unroll 4
+      for (int m = 0; m < M; m++) sum[n][m] += ws * xs[m];
+    }
+  }
+  for (int m = 0; m < M; m++)
+    for (int n = 0; n < N; n++) {
+      float total = vsum(sum[n][m]);
+      for (int64_t i = k; i < K; i++) total += one_weight(w[n] + i) * x[m][i];
+      float* at = Y + m * ldy + n;
+      *at = accumulate ? *at + total : total;
+    }
+}
+
+// Rows of W taken at once, so that sums, weights and inputs fit the registers.
+template <int M>
+constexpr int dot_rows() {
+  return OC_VL == 16 || M == 1 ? 6 : M == 4 ? 3 : 4;
+}
+
+template <int M, typename T>
+void dot_stripe(const float* X, int64_t ldx, const T* W, int64_t K, int64_t n0, int64_t n1, float* Y,
+                int64_t ldy, bool accumulate) {
+  constexpr int N = dot_rows<M>();
+  int64_t n = n0;
+  for (; n + N <= n1; n += N) dot_tile<N, M>(X, ldx, W + n * K, K, Y + n, ldy, accumulate);
+  for (; n < n1; n++) dot_tile<1, M>(X, ldx, W + n * K, K, Y + n, ldy, accumulate);
+}
+
+template <typename T>
+void dots(const float* X, int64_t ldx, int64_t M, const T* W, int64_t K, int64_t n0, int64_t n1, float* Y,
+          int64_t ldy, bool accumulate) {
+  // Few rows of W at a time when X needs several passes: they are in the cache for all but the first.
+  const int64_t stripe = M <= 4 ? n1 - n0 : 12;
+  for (int64_t n = n0; n < n1; n += stripe) {
+    const int64_t end = n1 - n < stripe ? n1 : n + stripe;
+    for (int64_t m = 0; m < M;) {
+      // 5 = 3 + 2, 6 = 3 + 3: a pass with one row of X would be bound by loads
+      const int64_t left = M - m, take = left > 4 && left < 7 ? 3 : left > 4 ? 4 : left;
+      const float* x = X + m * ldx;
+      float* y = Y + m * ldy;
+      if (take == 4) dot_stripe<4>(x, ldx, W, K, n, end, y, ldy, accumulate);
+      if (take == 3) dot_stripe<3>(x, ldx, W, K, n, end, y, ldy, accumulate);
+      if (take == 2) dot_stripe<2>(x, ldx, W, K, n, end, y, ldy, accumulate);
+      if (take == 1) dot_stripe<1>(x, ldx, W, K, n, end, y, ldy, accumulate);
+      m += take;
+    }
+  }
+}
+
+}  // namespace
+
+extern const GemmTable gemm_table;
+const GemmTable gemm_table = {kTileRows, kCols,     kDepth,     block,       pack_columns,
+                              pack_rows, transpose, widen_bf16, dots<float>, dots<uint16_t>};
+
+}  // namespace OPENCLAW_ISA
+}  // namespace openclaw
