@@ -9,6 +9,7 @@ export interface BinaryReport {
   /** instruction set in use: v2 | v3 | v4 | neon */ isa: string;
   napi: number;
   node: string;
+  /** files that were tried before it and could not be loaded, with the loader's reason */ passedOver: Array<{ path: string; why: string }>;
 }
 
 /** Says which binary was loaded, from where and why. Throws E_NO_BINARY with what to run when there is none. */

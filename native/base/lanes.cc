@@ -3,6 +3,8 @@
 #include <chrono>
 #include <exception>
 
+#include "native/base/error.h"
+
 #if defined(__linux__)
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -38,7 +40,14 @@ void Gate::leave() {
   }
 }
 
+void Gate::cancel() {
+  cancelled_.store(true, std::memory_order_relaxed);
+  std::lock_guard<std::mutex> lock(mutex_);
+  idle_.notify_all();
+}
+
 void Gate::yield_point() {
+  if (cancelled_.load(std::memory_order_relaxed)) fail(Code::E_ABORTED, "the policy is being closed");
   if (in_flight_.load(std::memory_order_relaxed) == 0) return;
   int64_t now = now_us();
   if (now < open_until_us_.load(std::memory_order_relaxed)) return;
@@ -48,9 +57,10 @@ void Gate::yield_point() {
     closed_until_us_ = now + kClosedUs;
     open_until_us_ = now + kClosedUs + kOpenUs;
   }
-  if (now < closed_until_us_)
-    idle_.wait_for(lock, std::chrono::microseconds(closed_until_us_ - now),
-                   [&] { return in_flight_.load(std::memory_order_relaxed) == 0; });
+  if (now >= closed_until_us_) return;
+  yields_.fetch_add(1, std::memory_order_relaxed);
+  idle_.wait_for(lock, std::chrono::microseconds(closed_until_us_ - now),
+                 [&] { return in_flight_.load(std::memory_order_relaxed) == 0 || cancelled_.load(); });
 }
 
 struct Lane::Shared {

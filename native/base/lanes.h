@@ -25,13 +25,22 @@ class Gate {
   // the caller through for about `share` of wall time, so that it always returns (within about 50 ms).
   void yield_point();
   int in_flight() const { return in_flight_.load(std::memory_order_relaxed); }
+  // From now on yield_point() throws E_ABORTED: a training step under way ends at its next piece. For closing; not undone.
+  void cancel();
+  // How often a train-lane thread waited for requests, since the start.
+  int64_t yields() const { return yields_.load(std::memory_order_relaxed); }
 
  private:
+  std::atomic<bool> cancelled_{false};
+  std::atomic<int64_t> yields_{0};
   std::atomic<int> in_flight_{0};
   std::atomic<int64_t> open_until_us_{0}, closed_until_us_{0};
   std::mutex mutex_;
   std::condition_variable idle_;
 };
+
+// The same class under a name that the LoRA target `Gate` (weights.h) does not hide.
+using ServeGate = Gate;
 
 class Lane {
  public:
