@@ -24,8 +24,7 @@ constexpr int kDepth = OC_VL == 8 ? 384 : 512;
 constexpr int kVectors = 2;
 constexpr int kCols = kVectors * OC_VL;
 
-// --- the tile
-// -------------------------------------------------------------------------------------------------------
+// --- the tile ----------------------------------------------------------------------------------------------
 
 // The right edge of C: fewer columns than the tile has.
 __attribute__((noinline)) void store_edge(const float* sums, int64_t R, int64_t stride, float* C, int64_t ldc,
@@ -55,19 +54,24 @@ inline void store_tile(const vf (&sum)[R][NV], float alpha, float* C, int64_t ld
 }
 
 template <int R, int NV>
-void tile(int64_t K, float alpha, const float* A, int64_t ars, int64_t aks, const float* panel, float* C,
-          int64_t ldc, int64_t cols, bool accumulate) {
+void tile(int64_t K, float alpha, const float* A, int64_t lda, const float* panel, float* C, int64_t ldc,
+          int64_t cols, bool accumulate) {
   vf sum[R][NV] = {};
   const float* a[R];
 #pragma GCC unroll 16
-  for (int r = 0; r < R; r++) a[r] = A + r * ars;
-  for (int64_t k = 0, at = 0; k < K; k++, at += aks, panel += kCols) {
+  for (int r = 0; r < R; r++) {
+    a[r] = A + r * lda;
+    // the sums meet C only after the loop: by then it should be near
+    __builtin_prefetch(C + r * ldc, 1);
+    __builtin_prefetch(C + r * ldc + cols - 1, 1);
+  }
+  for (int64_t k = 0; k < K; k++, panel += kCols) {
     vf b[NV];
 #pragma GCC unroll 2
     for (int v = 0; v < NV; v++) b[v] = vload(panel + v * OC_VL);
 #pragma GCC unroll 16
     for (int r = 0; r < R; r++) {
-      vf x = vset(a[r][at]);
+      vf x = vset(a[r][k]);
 #pragma GCC unroll 2
       for (int v = 0; v < NV; v++) sum[r][v] += x * b[v];
     }
@@ -75,8 +79,7 @@ void tile(int64_t K, float alpha, const float* A, int64_t ars, int64_t aks, cons
   store_tile<R, NV>(sum, alpha, C, ldc, cols, accumulate);
 }
 
-using Tile = void (*)(int64_t, float, const float*, int64_t, int64_t, const float*, float*, int64_t, int64_t,
-                      bool);
+using Tile = void (*)(int64_t, float, const float*, int64_t, const float*, float*, int64_t, int64_t, bool);
 
 // The tile of `rows` rows, 1..R, found by recursion over the template's argument.
 template <int R, int NV>
@@ -87,23 +90,22 @@ inline Tile pick_tile(int64_t rows) {
     return rows == R ? tile<R, NV> : pick_tile<R - 1, NV>(rows);
 }
 
-void block(int64_t R, int64_t V, int64_t K, float alpha, const float* A, int64_t ars, int64_t aks,
-           const float* panels, float* C, int64_t ldc, bool accumulate) {
+void block(int64_t R, int64_t V, int64_t K, float alpha, const float* A, int64_t lda, const float* panels,
+           float* C, int64_t ldc, bool accumulate) {
   const int64_t whole = R / kTileRows * kTileRows;
   for (int64_t v = 0; v < V; v += kCols, panels += K * kCols) {
     const int64_t cols = V - v < kCols ? V - v : kCols;
     const bool half = cols <= OC_VL;
     const Tile full = half ? (Tile)tile<kTileRows, 1> : (Tile)tile<kTileRows, kVectors>;
     for (int64_t r = 0; r < whole; r += kTileRows)
-      full(K, alpha, A + r * ars, ars, aks, panels, C + r * ldc + v, ldc, cols, accumulate);
+      full(K, alpha, A + r * lda, lda, panels, C + r * ldc + v, ldc, cols, accumulate);
     if (whole == R) continue;
     const Tile last = half ? pick_tile<kTileRows, 1>(R - whole) : pick_tile<kTileRows, kVectors>(R - whole);
-    last(K, alpha, A + whole * ars, ars, aks, panels, C + whole * ldc + v, ldc, cols, accumulate);
+    last(K, alpha, A + whole * lda, lda, panels, C + whole * ldc + v, ldc, cols, accumulate);
   }
 }
 
-// --- packing and transposing
-// ----------------------------------------------------------------------------------------
+// --- packing and transposing -------------------------------------------------------------------------------
 
 template <int... J>
 struct Indices {};
@@ -167,16 +169,19 @@ void pack_rows(const float* B, int64_t ldb, int64_t K, int64_t width, float* pan
     for (int64_t v = width; v < kCols; v++) panel[k * kCols + v] = 0;
 }
 
+constexpr int kRowsAhead = 12;
+
 void pack_columns(const float* B, int64_t ldb, int64_t K, int64_t width, float* panel) {
-  if (width == kCols) {
+  if (width < kCols) {
     for (int64_t k = 0; k < K; k++)
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; v++)
-        vstore(panel + k * kCols + v * OC_VL, vload(B + k * ldb + v * OC_VL));
+      for (int64_t v = 0; v < kCols; v++) panel[k * kCols + v] = v < width ? B[k * ldb + v] : 0;
     return;
   }
-  for (int64_t k = 0; k < K; k++)
-    for (int64_t v = 0; v < kCols; v++) panel[k * kCols + v] = v < width ? B[k * ldb + v] : 0;
+  for (int64_t k = 0; k < K; k++, B += ldb, panel += kCols) {
+    __builtin_prefetch(B + kRowsAhead * ldb);
+    __builtin_prefetch(B + kRowsAhead * ldb + kCols - 1);
+    for (int v = 0; v < kVectors; v++) vstore(panel + v * OC_VL, vload(B + v * OC_VL));
+  }
 }
 
 void widen_bf16(const uint16_t* src, int64_t n, float* dst) {
@@ -185,8 +190,7 @@ void widen_bf16(const uint16_t* src, int64_t n, float* dst) {
   for (; i < n; i++) dst[i] = bf16_to_f32(src[i]);
 }
 
-// --- few rows of X: dot products along K
-// ---------------------------------------------------------------------------- N rows of W against M rows of
+// --- few rows of X: dot products along K -------------------------------------------------------------------
 // X: N x M vectors of sums, each the sum over its lanes at the end; the last K % OC_VL terms are added as
 // numbers. The order of the sum does not depend on N, M or the tile, so a token's result is the same alone
 // and in any small batch.

@@ -18,8 +18,8 @@ struct GemmTable {
   int rows, cols;
   int depth;  // the longest piece of K worth taking at once: a panel of it stays in the first-level cache
 
-  // C[R,V] = alpha * A[R,K] B[K,V] (+ C). A(r,k) = A[r * ars + k * aks]. panels: ceil(V / cols) of them.
-  void (*block)(int64_t R, int64_t V, int64_t K, float alpha, const float* A, int64_t ars, int64_t aks,
+  // C[R,V] = alpha * A[R,K] B[K,V] (+ C). A(r,k) = A[r * lda + k]. panels: ceil(V / cols) of them.
+  void (*block)(int64_t R, int64_t V, int64_t K, float alpha, const float* A, int64_t lda,
                 const float* panels, float* C, int64_t ldc, bool accumulate);
   // One panel, width <= cols, of B(k,v) = B[k * ldb + v].
   void (*pack_columns)(const float* B, int64_t ldb, int64_t K, int64_t width, float* panel);
