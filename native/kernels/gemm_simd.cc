@@ -169,6 +169,7 @@ void pack_rows(const float* B, int64_t ldb, int64_t K, int64_t width, float* pan
     for (int64_t v = width; v < kCols; v++) panel[k * kCols + v] = 0;
 }
 
+// Rows fetched ahead: each starts a page or so after the last, a pattern the hardware does not see.
 constexpr int kRowsAhead = 12;
 
 void pack_columns(const float* B, int64_t ldb, int64_t K, int64_t width, float* panel) {
@@ -191,84 +192,107 @@ void widen_bf16(const uint16_t* src, int64_t n, float* dst) {
 }
 
 // --- few rows of X: dot products along K -------------------------------------------------------------------
-// X: N x M vectors of sums, each the sum over its lanes at the end; the last K % OC_VL terms are added as
-// numbers. The order of the sum does not depend on N, M or the tile, so a token's result is the same alone
-// and in any small batch.
+// N rows of W against M rows of X: N x M vectors of sums, each the sum over its lanes at the end; the last K
+// % OC_VL terms are added as numbers. The order of the sum does not depend on N or M, so a token's result is
+// the same alone and in any small batch.
 
 inline vf load_weights(const float* p) { return vload(p); }
 inline vf load_weights(const uint16_t* p) { return vload_bf16(p); }
 inline float one_weight(const float* p) { return *p; }
 inline float one_weight(const uint16_t* p) { return bf16_to_f32(*p); }
 
-// How far ahead of the loads weights are fetched. Rows are longer than the distance at which the hardware's
-// own prefetcher starts anew, and with N streams it falls behind.
-constexpr int kAhead = 512;  // bytes
-
-template <int N, int M, typename T>
-void dot_tile(const float* X, int64_t ldx, const T* W, int64_t K, float* Y, int64_t ldy, bool accumulate) {
-  vf sum[N][M] = {};
-  const T* w[N];
-  const float* x[M];
-#pragma GCC unroll 8
-  for (int n = 0; n < N; n++) w[n] = W + n * K;
+// out[i] = the sum over the lanes of sums[i], pairs first. OC_VL of them at a time: turned, then added lane
+// by lane.
+template <int Count>
+inline void sum_lanes(const vf (&sums)[Count], float* out) {
 #pragma GCC unroll 4
-  for (int m = 0; m < M; m++) x[m] = X + m * ldx;
-  int64_t k = 0;
-  for (; k + OC_VL <= K; k += OC_VL) {
-    vf xs[M];
-#pragma GCC unroll 4
-    for (int m = 0; m < M; m++) xs[m] = vload(x[m] + k);
-#pragma GCC unroll 8
-    for (int n = 0; n < N; n++) {
-      __builtin_prefetch((const char*)(w[n] + k) + kAhead);
-      vf ws = load_weights(w[n] + k);
-#pragma GCC unroll 4
-      for (int m = 0; m < M; m++) sum[n][m] += ws * xs[m];
+  for (int first = 0; first < Count; first += OC_VL) {
+    vf square[OC_VL];
+#pragma GCC unroll 16
+    for (int i = 0; i < OC_VL; i++) {
+      square[i] = first + i < Count ? sums[first + i < Count ? first + i : 0] : (vf){};
     }
+    transpose_square(square);
+#pragma GCC unroll 4
+    for (int w = 1; w < OC_VL; w *= 2) {
+#pragma GCC unroll 16
+      for (int i = 0; i < OC_VL; i += 2 * w) {
+        square[i] += square[i + w];
+      }
+    }
+    vstore(out + first, square[0]);
   }
-  for (int m = 0; m < M; m++)
+}
+
+// `ahead` (elements): how far after the numbers just read the rows of the next tiles lie; they are fetched
+// meanwhile, because with N short streams the hardware's own prefetcher falls behind.
+template <int N, int M, typename T>
+void dot_tile(const float* X, int64_t ldx, const T* W, int64_t K, int64_t ahead, float* Y, int64_t ldy,
+              bool accumulate) {
+  constexpr int kLine = 64 / sizeof(T), kSteps = kLine / OC_VL, kSums = (N * M + OC_VL - 1) / OC_VL * OC_VL;
+  vf sums[N * M] = {};
+  auto step = [&](int64_t k) __attribute__((always_inline)) {
+    vf w[N];
+#pragma GCC unroll 8
     for (int n = 0; n < N; n++) {
-      float total = vsum(sum[n][m]);
-      for (int64_t i = k; i < K; i++) total += one_weight(w[n] + i) * x[m][i];
+      w[n] = load_weights(W + n * K + k);
+    }
+#pragma GCC unroll 8
+    for (int m = 0; m < M; m++) {
+      vf x = vload(X + m * ldx + k);
+#pragma GCC unroll 8
+      for (int n = 0; n < N; n++) {
+        sums[m * N + n] += w[n] * x;
+      }
+    }
+  };
+  int64_t k = 0;
+  for (; k + kLine <= K; k += kLine) {
+#pragma GCC unroll 8
+    for (int n = 0; n < N; n++) {
+      __builtin_prefetch(W + n * K + k + ahead);
+    }
+    for (int i = 0; i < kSteps; i++) step(k + i * OC_VL);
+  }
+  for (; k + OC_VL <= K; k += OC_VL) step(k);
+  float totals[kSums];
+  sum_lanes(sums, totals);
+  for (int m = 0; m < M; m++) {
+    for (int n = 0; n < N; n++) {
+      float total = totals[m * N + n];
+      for (int64_t i = k; i < K; i++) total += one_weight(W + n * K + i) * X[m * ldx + i];
       float* at = Y + m * ldy + n;
       *at = accumulate ? *at + total : total;
     }
+  }
 }
 
-// Rows of W taken at once, so that sums, weights and inputs fit the registers.
-template <int M>
-constexpr int dot_rows() {
-  return OC_VL == 16 || M == 1 ? 6 : M == 4 ? 3 : 4;
+// Rows of W taken at once: as many sums as hide the latency of a multiply-add, and fit the registers.
+constexpr int dot_rows(int M) {
+  constexpr int few[] = {8, 4, 4, 2, 2, 2, 1, 1}, many[] = {8, 8, 5, 4, 3, 2, 2, 2};
+  return OC_VL == 16 ? many[M - 1] : few[M - 1];
 }
+
+constexpr int64_t kAheadBytes = 8192;
 
 template <int M, typename T>
-void dot_stripe(const float* X, int64_t ldx, const T* W, int64_t K, int64_t n0, int64_t n1, float* Y,
-                int64_t ldy, bool accumulate) {
-  constexpr int N = dot_rows<M>();
-  int64_t n = n0;
-  for (; n + N <= n1; n += N) dot_tile<N, M>(X, ldx, W + n * K, K, Y + n, ldy, accumulate);
-  for (; n < n1; n++) dot_tile<1, M>(X, ldx, W + n * K, K, Y + n, ldy, accumulate);
+void dot_stripe(const float* X, int64_t ldx, const T* W, int64_t K, int64_t rows, float* Y, int64_t ldy,
+                bool accumulate) {
+  constexpr int N = dot_rows(M);
+  const int64_t tile_bytes = N * K * (int64_t)sizeof(T);
+  const int64_t ahead = N * K * (tile_bytes < kAheadBytes ? kAheadBytes / tile_bytes : 1);
+  int64_t n = 0;
+  for (; n + N <= rows; n += N) dot_tile<N, M>(X, ldx, W + n * K, K, ahead, Y + n, ldy, accumulate);
+  for (; n < rows; n++) dot_tile<1, M>(X, ldx, W + n * K, K, ahead, Y + n, ldy, accumulate);
 }
 
 template <typename T>
 void dots(const float* X, int64_t ldx, int64_t M, const T* W, int64_t K, int64_t n0, int64_t n1, float* Y,
           int64_t ldy, bool accumulate) {
-  // Few rows of W at a time when X needs several passes: they are in the cache for all but the first.
-  const int64_t stripe = M <= 4 ? n1 - n0 : 12;
-  for (int64_t n = n0; n < n1; n += stripe) {
-    const int64_t end = n1 - n < stripe ? n1 : n + stripe;
-    for (int64_t m = 0; m < M;) {
-      // 5 = 3 + 2, 6 = 3 + 3: a pass with one row of X would be bound by loads
-      const int64_t left = M - m, take = left > 4 && left < 7 ? 3 : left > 4 ? 4 : left;
-      const float* x = X + m * ldx;
-      float* y = Y + m * ldy;
-      if (take == 4) dot_stripe<4>(x, ldx, W, K, n, end, y, ldy, accumulate);
-      if (take == 3) dot_stripe<3>(x, ldx, W, K, n, end, y, ldy, accumulate);
-      if (take == 2) dot_stripe<2>(x, ldx, W, K, n, end, y, ldy, accumulate);
-      if (take == 1) dot_stripe<1>(x, ldx, W, K, n, end, y, ldy, accumulate);
-      m += take;
-    }
-  }
+  constexpr decltype(&dot_stripe<1, T>) stripes[] = {dot_stripe<1, T>, dot_stripe<2, T>, dot_stripe<3, T>,
+                                                     dot_stripe<4, T>, dot_stripe<5, T>, dot_stripe<6, T>,
+                                                     dot_stripe<7, T>, dot_stripe<8, T>};
+  stripes[M - 1](X, ldx, W + n0 * K, K, n1 - n0, Y + n0, ldy, accumulate);
 }
 
 }  // namespace

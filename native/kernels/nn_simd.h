@@ -30,7 +30,7 @@ struct GemmTable {
                     bool accumulate);
   void (*widen_bf16)(const uint16_t* src, int64_t n, float* dst);
 
-  // Y[m, n] = sum_k X[m,k] W[n,k] (+ Y) for n in [n0, n1) and any small M: W is read once, as it lies.
+  // Y[m, n] = sum_k X[m,k] W[n,k] (+ Y) for n in [n0, n1) and M in 1..8: W is read once, as it lies.
   void (*dots_f32)(const float* X, int64_t ldx, int64_t M, const float* W, int64_t K, int64_t n0, int64_t n1,
                    float* Y, int64_t ldy, bool accumulate);
   void (*dots_bf16)(const float* X, int64_t ldx, int64_t M, const uint16_t* W, int64_t K, int64_t n0,
