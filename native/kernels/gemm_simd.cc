@@ -231,18 +231,20 @@ void dot_tile(const float* X, int64_t ldx, const T* W, int64_t K, int64_t ahead,
               bool accumulate) {
   constexpr int kLine = 64 / sizeof(T), kSteps = kLine / OC_VL, kSums = (N * M + OC_VL - 1) / OC_VL * OC_VL;
   vf sums[N * M] = {};
+  // The shorter side stays in registers, the longer one passes by.
   auto step = [&](int64_t k) __attribute__((always_inline)) {
-    vf w[N];
+    constexpr int kHeld = N < M ? N : M, kPassing = N < M ? M : N;
+    vf held[kHeld];
 #pragma GCC unroll 8
-    for (int n = 0; n < N; n++) {
-      w[n] = load_weights(W + n * K + k);
+    for (int i = 0; i < kHeld; i++) {
+      held[i] = N < M ? load_weights(W + i * K + k) : vload(X + i * ldx + k);
     }
 #pragma GCC unroll 8
-    for (int m = 0; m < M; m++) {
-      vf x = vload(X + m * ldx + k);
+    for (int j = 0; j < kPassing; j++) {
+      vf passing = N < M ? vload(X + j * ldx + k) : load_weights(W + j * K + k);
 #pragma GCC unroll 8
-      for (int n = 0; n < N; n++) {
-        sums[m * N + n] += w[n] * x;
+      for (int i = 0; i < kHeld; i++) {
+        sums[N < M ? j * N + i : i * N + j] += held[i] * passing;
       }
     }
   };

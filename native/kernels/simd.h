@@ -4,6 +4,9 @@
 #pragma once
 #include <stdint.h>
 #include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 #if defined(__AVX512F__)
 #define OC_VL 16
@@ -26,7 +29,17 @@ static inline vf vload(const float* p) { return *(const vf_u*)p; }
 static inline void vstore(float* p, vf v) { *(vf_u*)p = v; }
 static inline vf vset(float x) { return x - (vf){}; }
 static inline vf vload_bf16(const uint16_t* p) {
-  vi w = __builtin_convertvector(*(const vh_u*)p, vi) << 16;
+  vi w;
+#if defined(__AVX512F__)  // one instruction; __builtin_convertvector makes four of it
+  __m512i wide = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i*)p));
+  memcpy(&w, &wide, sizeof w);
+#elif defined(__AVX2__)
+  __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p));
+  memcpy(&w, &wide, sizeof w);
+#else
+  w = __builtin_convertvector(*(const vh_u*)p, vi);
+#endif
+  w = w << 16;
   vf f;
   memcpy(&f, &w, sizeof f);
   return f;
