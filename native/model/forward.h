@@ -20,16 +20,24 @@ struct Chunk {
 // Scratch that grows to the largest pass seen and is then reused; one per calling thread.
 class Workspace {
  public:
-  float* take(int64_t floats);  // 64-byte aligned, valid until reset()
-  void reset();
+  Workspace() = default;
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
   ~Workspace();
+  float* take(int64_t floats);  // 64-byte aligned, not initialised, valid until reset(); throws E_MEMORY
+  void reset();
+  void release();  // reset, and give the memory back
+
  private:
+  void add_slab(int64_t floats);
   std::vector<std::pair<float*, int64_t>> slabs_;
   size_t slab_ = 0;
   int64_t used_ = 0;
 };
 
-// Runs all chunks as one batch of M = sum(count) rows. hidden: [sum(count - want_from), D] out, final-normed, in chunk order.
+// Runs all chunks as one batch of M = sum(count) rows. hidden: [sum(count - want_from), D] out, final-normed, in chunk order
+// (may be null when nothing is wanted). The workspace is reset first. Throws E_ARGUMENT, E_TOKEN_ID, E_CONTEXT (a position
+// beyond config.context), E_MEMORY.
 void forward(const Snapshot& s, const Chunk* chunks, int64_t n, float* hidden, Workspace& ws, Lane& lane);
 
 // logits [rows, V] = hidden [rows, D] head^T.

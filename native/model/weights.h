@@ -37,6 +37,7 @@ struct LayerWeights {
 
 class Weights {
  public:
+  Weights();
   ~Weights();
   ModelConfig config;
   Matrix embed, head;  // [V,D]; head == embed when tied
@@ -44,10 +45,12 @@ class Weights {
   const float* final_norm = nullptr;
   std::vector<float> cos_sin;  // [context][E/2][2], grown tables are not: made once for the whole context
   float attention_scale = 0;   // 1/sqrt(E), times the rope scaling's attention factor squared where there is one
-  uint64_t resident_bytes = 0; // memory this object holds
+  uint64_t resident_bytes = 0; // memory this object holds: its own, and the mapped tensors' pages
 
-  // Reads and converts (or maps) every tensor; parallel over tensors on `lane`. Every size is checked against the file before
-  // anything is allocated. Throws E_FILE naming file and tensor, E_UNSUPPORTED, E_MEMORY.
+  // Reads and converts every tensor, in parallel on `lane`; a matrix that lies as it is needed is mapped, not copied. dtype
+  // is that of the matrices, F32 or BF16; norms and biases are f32 always. Every size is checked against the file before
+  // anything is allocated. Throws E_ARGUMENT (config), E_FILE naming file and tensor, E_UNSUPPORTED (a tensor this decoder
+  // has no place for: ignoring it could change what is computed), E_MEMORY.
   static std::shared_ptr<Weights> load(const ModelConfig&, const std::vector<TensorSource>&, DType dtype, Lane& lane);
   // Random f32 weights for making models: normal(0, std), residual projections scaled by 1/sqrt(2 layers), norms 1, biases 0.
   static std::shared_ptr<Weights> random(const ModelConfig&, uint64_t seed, float std);
@@ -58,8 +61,10 @@ class Weights {
   struct Named { std::string name; const void* data; DType dtype; std::vector<int64_t> shape; };
   std::vector<Named> named() const;
 
+  struct Storage;  // weights_storage.h
+
  private:
-  struct Storage;
+  void finish();  // what follows from the config once every parameter is in place
   std::unique_ptr<Storage> storage_;
 };
 
