@@ -48,13 +48,20 @@ class ScorePass {
   bool complete() const { return done_ == request_.rows(); }
   // hidden [rows, D] of positions first_wanted().. ; logits is scratch.
   void take(const float* hidden, int64_t rows, std::vector<float>& logits, Lane& lane);
-  Scored result();
+  // Once, when complete().
+  Scored result() { return std::move(out_); }
 
  private:
+  void take_rows(const Weights& weights, const float* hidden, int64_t rows, std::vector<float>& logits,
+                 Lane& lane);
+
   ScoreRequest request_;
   VersionPtr version_;
   int64_t done_ = 0;
   Scored out_;
+  std::vector<int32_t> gather_ids_;  // of the rows being taken: the scored token, then those asked for
+  std::vector<float> gathered_;
+  std::vector<uint8_t> flags_;
 };
 
 // The whole pass at once on the calling thread, in chunks, with keys and values of its own. For the train
