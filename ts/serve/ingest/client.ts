@@ -142,25 +142,31 @@ export class IngestClient {
 
   private receive(text: string): void {
     const parsed = serverFrame.safeParse(safeJson(text));
-    if (!parsed.success) return this.report('E_REMOTE', 'the server sent a frame that cannot be read');
-    this.handle(parsed.data);
+    if (parsed.success) this.handle(parsed.data);
+    else this.report('E_REMOTE', 'the server sent a frame that cannot be read');
   }
 
   private handle(frame: ServerFrame): void {
     switch (frame.type) {
       case 'welcome':
-        return this.resume(frame.resumeFrom, frame.credit);
+        this.resume(frame.resumeFrom, frame.credit);
+        break;
       case 'ack':
-        return this.acknowledged(frame.seq);
+        this.acknowledged(frame.seq);
+        break;
       case 'credit':
         this.credit += frame.n;
-        return this.pump();
+        this.pump();
+        break;
       case 'error':
-        return this.report('E_REMOTE', `${frame.code}: ${frame.message}`);
+        this.report('E_REMOTE', `${frame.code}: ${frame.message}`);
+        break;
       case 'verdict':
-        return this.o.onVerdict?.({ turn: frame.turn, reward: frame.reward, hints: frame.hints });
+        this.o.onVerdict?.({ turn: frame.turn, reward: frame.reward, hints: frame.hints });
+        break;
       case 'version':
-        return this.o.onVersion?.(frame.version);
+        this.o.onVersion?.(frame.version);
+        break;
     }
   }
 

@@ -78,15 +78,15 @@ export class IngestConnection {
   }
 
   private beat(): void {
-    if (!this.alive) return this.ws.terminate();
+    if (this.alive) this.ws.ping();
+    else this.ws.terminate();
     this.alive = false;
-    this.ws.ping();
   }
 
   private send(frame: ServerFrame): void {
     if (this.ws.readyState !== this.ws.OPEN) return;
-    if (this.ws.bufferedAmount > MAX_UNREAD) return this.ws.terminate();
-    this.ws.send(JSON.stringify(frame));
+    if (this.ws.bufferedAmount > MAX_UNREAD) this.ws.terminate();
+    else this.ws.send(JSON.stringify(frame));
   }
 
   private fail(closeCode: number, code: string, message: string, seq?: number): void {
@@ -98,31 +98,21 @@ export class IngestConnection {
 
   private receive(data: RawData, binary: boolean): void {
     if (this.over) return;
-    const text = binary ? null : data.toString();
-    const json = text === null ? undefined : parse(text);
-    if (json === undefined) return this.fail(CLOSE.badFrame, 'E_ARGUMENT', 'a frame must be JSON text');
-    if (!this.identity) return this.hello(json);
-    const parsed = clientFrame.safeParse(json);
-    if (!parsed.success) {
-      const issue = parsed.error.issues[0]!;
-      return this.fail(
-        CLOSE.badFrame,
-        'E_ARGUMENT',
-        `${issue.path.join('.') || 'frame'}: ${issue.message}`,
-        seqOf(json),
-      );
+    try {
+      const text = binary ? '' : data.toString();
+      const json = parse(text);
+      if (this.identity) this.accept({ frame: readFrame(json), size: text.length }, this.identity);
+      else this.hello(json);
+    } catch (error) {
+      if (!(error instanceof Violation)) throw error;
+      this.fail(CLOSE.badFrame, error.code, error.message, error.seq);
     }
-    this.accept({ frame: parsed.data, size: text!.length }, this.identity);
   }
 
   private hello(json: unknown): void {
     const parsed = helloFrame.safeParse(json);
-    if (!parsed.success) return this.fail(CLOSE.badFrame, 'E_ARGUMENT', `hello: ${parsed.error.issues[0]!.message}`);
-    try {
-      this.identity = this.deps.identify(parsed.data);
-    } catch (error) {
-      return this.fail(CLOSE.badFrame, 'E_FORBIDDEN', toHttpError(error).message);
-    }
+    if (!parsed.success) throw new Violation('E_ARGUMENT', `hello: ${parsed.error.issues[0]!.message}`);
+    this.identity = this.identified(parsed.data);
     clearTimeout(this.helloTimer);
     const { acked } = this.identity;
     this.received = this.handled = acked ?? 0;
@@ -130,14 +120,25 @@ export class IngestConnection {
     this.send({ type: 'welcome', resumeFrom: (acked ?? 0) + 1, credit: this.deps.limits.ingest.credit });
   }
 
+  private identified(hello: HelloFrame): IngestIdentity {
+    try {
+      return this.deps.identify(hello);
+    } catch (error) {
+      throw new Violation('E_FORBIDDEN', toHttpError(error).message);
+    }
+  }
+
   private accept(received: Received, identity: IngestIdentity): void {
     const { seq } = received.frame;
     const first = identity.acked === null && this.received === 0;
-    if (!first && seq <= this.received) return this.already(seq, identity);
+    if (!first && seq <= this.received) {
+      this.already(seq, identity);
+      return;
+    }
     if (!first && seq !== this.received + 1)
-      return this.fail(CLOSE.badFrame, 'E_ARGUMENT', `seq: expected ${this.received + 1}, came ${seq}`, seq);
+      throw new Violation('E_ARGUMENT', `seq: expected ${this.received + 1}, came ${seq}`, seq);
     if (this.queue.length >= this.deps.limits.ingest.credit)
-      return this.fail(CLOSE.badFrame, 'E_BUSY', 'more frames than there was credit for', seq);
+      throw new Violation('E_BUSY', 'more frames than there was credit for', seq);
     this.received = seq;
     this.queue.push(received);
     this.working ??= this.work(identity).finally(() => {
@@ -310,12 +311,30 @@ function servedEvent(turn: Turn): Parameters<IngestDeps['events']['emit']>[0] {
   };
 }
 
+/** What a client must not do: the connection ends with it. */
+class Violation extends Error {
+  constructor(
+    readonly code: Code,
+    message: string,
+    readonly seq?: number,
+  ) {
+    super(message);
+  }
+}
+
 function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return undefined;
+    throw new Violation('E_ARGUMENT', 'a frame must be JSON text');
   }
+}
+
+function readFrame(json: unknown): ClientFrame {
+  const parsed = clientFrame.safeParse(json);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0]!;
+  throw new Violation('E_ARGUMENT', `${issue.path.join('.') || 'frame'}: ${issue.message}`, seqOf(json));
 }
 
 function seqOf(json: unknown): number | undefined {
