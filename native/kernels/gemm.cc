@@ -157,7 +157,8 @@ void linear_many(const float* X, int64_t ldx, int64_t M, const Matrix& W, float*
       const int64_t k0 = depth.begin(piece), k = depth.length(piece);
       int64_t stride;
       const float* w = weight_rows(W, n0, n, k0, k, t, &stride);
-      t.block(n, m, k, 1.f, w, stride, packed.at(k0, k, m0 / t.cols), sums, tokens.piece, piece > 0);
+      t.block(n, m, k, 1.f, w, stride, packed.at(k0, k, m0 / t.cols), t.cols, k * t.cols, sums, tokens.piece,
+              piece > 0);
     }
     t.transpose(sums, tokens.piece, n, m, Y + m0 * ldy + n0, ldy, accumulate);
   });
@@ -232,8 +233,8 @@ void product(int64_t R, int64_t V, int64_t K, float alpha, const Operand& A, con
       const int64_t k0 = depth.begin(piece), k = depth.length(piece);
       int64_t stride;
       const float* a = rows_of(A, r0, r, k0, k, t, &stride);
-      t.block(r, v, k, alpha, a, stride, panels_of(B, k0, k, v0, v, t), C + r0 * ldc + v0, ldc,
-              accumulate || piece > 0);
+      t.block(r, v, k, alpha, a, stride, panels_of(B, k0, k, v0, v, t), t.cols, k * t.cols, C + r0 * ldc + v0,
+              ldc, accumulate || piece > 0);
     }
   });
 }

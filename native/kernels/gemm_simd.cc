@@ -54,8 +54,8 @@ inline void store_tile(const vf (&sum)[R][NV], float alpha, float* C, int64_t ld
 }
 
 template <int R, int NV>
-void tile(int64_t K, float alpha, const float* A, int64_t lda, const float* panel, float* C, int64_t ldc,
-          int64_t cols, bool accumulate) {
+void tile(int64_t K, float alpha, const float* A, int64_t lda, const float* B, int64_t ldb, float* C,
+          int64_t ldc, int64_t cols, bool accumulate) {
   vf sum[R][NV] = {};
   const float* a[R];
 #pragma GCC unroll 16
@@ -65,10 +65,10 @@ void tile(int64_t K, float alpha, const float* A, int64_t lda, const float* pane
     __builtin_prefetch(C + r * ldc, 1);
     __builtin_prefetch(C + r * ldc + cols - 1, 1);
   }
-  for (int64_t k = 0; k < K; k++, panel += kCols) {
+  for (int64_t k = 0; k < K; k++, B += ldb) {
     vf b[NV];
 #pragma GCC unroll 2
-    for (int v = 0; v < NV; v++) b[v] = vload(panel + v * OC_VL);
+    for (int v = 0; v < NV; v++) b[v] = vload(B + v * OC_VL);
 #pragma GCC unroll 16
     for (int r = 0; r < R; r++) {
       vf x = vset(a[r][k]);
@@ -79,7 +79,7 @@ void tile(int64_t K, float alpha, const float* A, int64_t lda, const float* pane
   store_tile<R, NV>(sum, alpha, C, ldc, cols, accumulate);
 }
 
-using Tile = void (*)(int64_t, float, const float*, int64_t, const float*, float*, int64_t, int64_t, bool);
+using Tile = decltype(&tile<1, 1>);
 
 // The tile of `rows` rows, 1..R, found by recursion over the template's argument.
 template <int R, int NV>
@@ -90,18 +90,18 @@ inline Tile pick_tile(int64_t rows) {
     return rows == R ? tile<R, NV> : pick_tile<R - 1, NV>(rows);
 }
 
-void block(int64_t R, int64_t V, int64_t K, float alpha, const float* A, int64_t lda, const float* panels,
-           float* C, int64_t ldc, bool accumulate) {
+void block(int64_t R, int64_t V, int64_t K, float alpha, const float* A, int64_t lda, const float* B,
+           int64_t ldb, int64_t step, float* C, int64_t ldc, bool accumulate) {
   const int64_t whole = R / kTileRows * kTileRows;
-  for (int64_t v = 0; v < V; v += kCols, panels += K * kCols) {
+  for (int64_t v = 0; v < V; v += kCols, B += step) {
     const int64_t cols = V - v < kCols ? V - v : kCols;
     const bool half = cols <= OC_VL;
     const Tile full = half ? (Tile)tile<kTileRows, 1> : (Tile)tile<kTileRows, kVectors>;
     for (int64_t r = 0; r < whole; r += kTileRows)
-      full(K, alpha, A + r * lda, lda, panels, C + r * ldc + v, ldc, cols, accumulate);
+      full(K, alpha, A + r * lda, lda, B, ldb, C + r * ldc + v, ldc, cols, accumulate);
     if (whole == R) continue;
     const Tile last = half ? pick_tile<kTileRows, 1>(R - whole) : pick_tile<kTileRows, kVectors>(R - whole);
-    last(K, alpha, A + whole * lda, lda, panels, C + whole * ldc + v, ldc, cols, accumulate);
+    last(K, alpha, A + whole * lda, lda, B, ldb, C + whole * ldc + v, ldc, cols, accumulate);
   }
 }
 
@@ -300,7 +300,7 @@ void dots(const float* X, int64_t ldx, int64_t M, const T* W, int64_t K, int64_t
 }  // namespace
 
 extern const GemmTable gemm_table;
-const GemmTable gemm_table = {kTileRows, kCols,     kDepth,     block,       pack_columns,
+const GemmTable gemm_table = {OC_VL,     kTileRows, kCols,      kDepth,      block,         pack_columns,
                               pack_rows, transpose, widen_bf16, dots<float>, dots<uint16_t>};
 
 }  // namespace OPENCLAW_ISA

@@ -1,91 +1,94 @@
-// Operations on rows.
-#include "native/kernels/nn.h"
-
-#include <cmath>
-#include <vector>
+// The row-wise and elementwise operations of nn.h: checks, and pieces over the lane's threads. Inner loops:
+// rows_simd.cc.
+#include <algorithm>
 
 #include "native/base/error.h"
+#include "native/kernels/nn_simd.h"
 
 namespace openclaw {
 namespace {
 
-void put(float& y, double value, bool accumulate) { y = (float)(accumulate ? y + value : value); }
+constexpr int64_t kPiece = 32768;  // numbers in a piece: some ten microseconds of work
+
+int64_t rows_per_piece(int64_t width) { return std::max<int64_t>(1, kPiece / std::max<int64_t>(1, width)); }
+
+// body(first, count) over pieces of n rows of `width` numbers.
+template <typename Body>
+void for_rows(Lane& lane, int64_t n, int64_t width, const Body& body) {
+  lane.parallel_for(n, rows_per_piece(width),
+                    [&body](int64_t begin, int64_t end, int) { body(begin, end - begin); });
+}
+
+void check_size(const char* name, int64_t n) {
+  OC_CHECK(n >= 0, Code::E_SHAPE, "%s: expected >= 0, got %lld", name, (long long)n);
+}
 
 }  // namespace
 
 void rms_norm(const float* x, const float* w, float eps, int64_t M, int64_t D, float* y, float* inv_rms,
-              Lane&) {
-  for (int64_t m = 0; m < M; m++) {
-    double squares = 0;
-    for (int64_t d = 0; d < D; d++) squares += (double)x[m * D + d] * x[m * D + d];
-    double r = 1 / std::sqrt(squares / D + eps);
-    if (inv_rms) inv_rms[m] = (float)r;
-    for (int64_t d = 0; d < D; d++) y[m * D + d] = (float)(x[m * D + d] * r * w[d]);
-  }
+              Lane& lane) {
+  check_size("M", M), check_size("D", D);
+  for_rows(lane, M, D, [&](int64_t m, int64_t count) {
+    nn_table().rows->rms_norm(x + m * D, w, eps, count, D, y + m * D, inv_rms ? inv_rms + m : nullptr);
+  });
 }
 
-// With g = dy * w and x_hat = x * r: dx = r * (g - x_hat * mean(g * x_hat)), dw = sum over rows of dy *
-// x_hat.
 void rms_norm_backward(const float* dy, const float* x, const float* w, const float* inv_rms, int64_t M,
-                       int64_t D, float* dx, bool accumulate, float* dw, Lane&) {
-  for (int64_t m = 0; m < M; m++) {
-    const float *dym = dy + m * D, *xm = x + m * D;
-    double r = inv_rms[m], mean = 0;
-    for (int64_t d = 0; d < D; d++) mean += (double)dym[d] * w[d] * xm[d] * r / D;
-    for (int64_t d = 0; d < D; d++) {
-      double x_hat = xm[d] * r;
-      if (dw) dw[d] += (float)(dym[d] * x_hat);
-      put(dx[m * D + d], r * ((double)dym[d] * w[d] - x_hat * mean), accumulate);
-    }
-  }
+                       int64_t D, float* dx, bool accumulate, float* dw, Lane& lane) {
+  check_size("M", M), check_size("D", D);
+  // dw first: dx may be dy's own memory
+  if (dw)
+    for_rows(lane, D, M, [&](int64_t d, int64_t count) {
+      nn_table().rows->rms_norm_dw(dy, x, inv_rms, M, D, d, d + count, dw);
+    });
+  for_rows(lane, M, D, [&](int64_t m, int64_t count) {
+    nn_table().rows->rms_norm_dx(dy + m * D, x + m * D, w, inv_rms + m, count, D, dx + m * D, accumulate);
+  });
 }
 
 void rope(float* x, int64_t ldx, int64_t M, int64_t heads, int64_t E, const float* cos_sin,
-          const int32_t* positions, bool inverse, Lane&) {
-  for (int64_t m = 0; m < M; m++)
-    for (int64_t h = 0; h < heads; h++)
-      for (int64_t i = 0; i < E / 2; i++) {
-        const float* cs = cos_sin + ((int64_t)positions[m] * (E / 2) + i) * 2;
-        double c = cs[0], s = inverse ? -cs[1] : cs[1];
-        float *a = x + m * ldx + h * E + i, *b = a + E / 2;
-        double a0 = *a, b0 = *b;
-        *a = (float)(a0 * c - b0 * s);
-        *b = (float)(b0 * c + a0 * s);
-      }
+          const int32_t* positions, bool inverse, Lane& lane) {
+  check_size("M", M), check_size("heads", heads);
+  OC_CHECK(E >= 0 && E % 2 == 0, Code::E_SHAPE, "E: expected an even number, got %lld", (long long)E);
+  for_rows(lane, M, heads * E, [&](int64_t m0, int64_t count) {
+    for (int64_t m = m0; m < m0 + count; m++)
+      nn_table().rows->rope(x + m * ldx, heads, E, cos_sin + positions[m] * E, inverse);
+  });
 }
 
-void swiglu(const float* gate, const float* up, int64_t n, float* h, Lane&) {
-  for (int64_t i = 0; i < n; i++) h[i] = (float)(gate[i] / (1 + std::exp(-(double)gate[i])) * up[i]);
+void swiglu(const float* gate, const float* up, int64_t n, float* h, Lane& lane) {
+  check_size("n", n);
+  for_rows(lane, n, 1,
+           [&](int64_t i, int64_t count) { nn_table().rows->swiglu(gate + i, up + i, count, h + i); });
 }
 
 void swiglu_backward(const float* dh, const float* gate, const float* up, int64_t n, float* dgate, float* dup,
-                     Lane&) {
-  for (int64_t i = 0; i < n; i++) {
-    double g = gate[i], u = up[i], sigmoid = 1 / (1 + std::exp(-g));
-    dgate[i] = (float)(dh[i] * u * sigmoid * (1 + g * (1 - sigmoid)));
-    dup[i] = (float)(dh[i] * g * sigmoid);
-  }
+                     Lane& lane) {
+  check_size("n", n);
+  for_rows(lane, n, 1, [&](int64_t i, int64_t count) {
+    nn_table().rows->swiglu_backward(dh + i, gate + i, up + i, count, dgate + i, dup + i);
+  });
 }
 
 void add_rows(float* x, int64_t ldx, const float* bias, int64_t M, int64_t N) {
-  for (int64_t m = 0; m < M; m++)
-    for (int64_t n = 0; n < N; n++) x[m * ldx + n] += bias[n];
+  for (int64_t m = 0; m < M; m++) nn_table().rows->add(x + m * ldx, bias, N);
 }
 
 void sum_rows(const float* x, int64_t ldx, int64_t M, int64_t N, float* out) {
-  for (int64_t m = 0; m < M; m++)
-    for (int64_t n = 0; n < N; n++) out[n] += x[m * ldx + n];
+  for (int64_t m = 0; m < M; m++) nn_table().rows->add(out, x + m * ldx, N);
 }
 
 void embed_rows(const Matrix& table, const int32_t* ids, int64_t M, float* out, int64_t ldo) {
+  OC_CHECK(table.dtype == DType::F32 || table.dtype == DType::BF16, Code::E_DTYPE,
+           "table: expected f32 or bf16, got dtype %d", (int)table.dtype);
   for (int64_t m = 0; m < M; m++) {
     OC_CHECK(ids[m] >= 0 && ids[m] < table.rows, Code::E_TOKEN_ID, "ids[%lld]: expected 0..%lld, got %d",
              (long long)m, (long long)table.rows - 1, ids[m]);
-    for (int64_t d = 0; d < table.cols; d++) {
-      int64_t at = ids[m] * table.cols + d;
-      out[m * ldo + d] = table.dtype == DType::F32 ? ((const float*)table.data)[at]
-                                                   : bf16_to_f32(((const uint16_t*)table.data)[at]);
-    }
+    const int64_t at = ids[m] * table.cols;
+    if (table.dtype == DType::F32)
+      std::copy_n((const float*)table.data + at, table.cols, out + m * ldo);
+    else
+      nn_table().gemm->widen_bf16((const uint16_t*)table.data + at, table.cols, out + m * ldo);
   }
 }
 
