@@ -88,9 +88,4 @@ struct HybridReport {
 // A term's normaliser counts only turns that have the term and at least one unmasked position.
 HybridReport hybrid_loss(const HybridBatch& in, const HybridParams& params, const HybridRowsOut& out);
 
-namespace reference {
-// The formulas read straight off the method, gradient included, one position at a time: the oracle.
-HybridSums hybrid_rows(const HybridRows& in, const HybridParams& params, const HybridRowsOut& out);
-}  // namespace reference
-
 }  // namespace openclaw

@@ -50,8 +50,4 @@ struct OpdReport {
 };
 OpdReport opd_loss(const OpdBatch& in, const OpdParams& params, const OpdOut& out);
 
-namespace reference {
-OpdReport opd_loss(const OpdBatch& in, const OpdParams& params, const OpdOut& out);
-}  // namespace reference
-
 }  // namespace openclaw

@@ -4,7 +4,7 @@
 #pragma once
 #include <stdint.h>
 #include <string.h>
-#if defined(__AVX2__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
@@ -91,6 +91,73 @@ static inline vf vexp(vf x) {
   vf out = p * s1 * s2;
   out = vselect(x < vset(-103.f), (vf){}, out);
   return vselect(nan, x, out);
+}
+
+// 2^y for y in [-126, 0] (a little above 0 does no harm), NaN in, NaN out; y = d * c is formed inside, by FMA where there
+// is one, so that no rounding of the product remains. The whole number next to y goes into the exponent: adding
+// 1.5*2^23 + 127 leaves it, biased, in the low bits of the sum. The rest f in [-0.5, 0.5] goes through 1 + f q(f), q by the
+// Remez exchange for the relative error: below 5e-7, 0 on average and at f = 0. Twice as fast as vexp.
+static inline vf vexp2_scaled(vf d, vf c) {
+  const float kMagic = 12582912.f + 127.f;
+  vf shifted = d * c + vset(kMagic);
+  vf f = d * c - (shifted - vset(kMagic));
+  vf p = vset(1.1125507e-3f);
+  p = p * f + 9.6662827e-3f;
+  p = p * f + 5.5574004e-2f;
+  p = p * f + 2.4022351e-1f;
+  p = p * f + 6.9314283e-1f;
+  p = p * f + 1.0f;
+  vi bits;
+  memcpy(&bits, &shifted, sizeof bits);
+  bits = bits << 23;
+  vf power;
+  memcpy(&power, &bits, sizeof power);
+  return p * power;
+}
+
+// Asks for the line `bytes` beyond p into the second-level cache; an address past the end of the array does no harm.
+static inline void vahead(const void* p, int64_t bytes) {
+  __builtin_prefetch((const void*)((uintptr_t)p + (uintptr_t)bytes), 0, 2);
+}
+
+// One bit a lane of a comparison's result, lane 0 lowest.
+static inline uint32_t vbits(vi mask) {
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+  return _mm512_movepi32_mask((__m512i)mask);
+#elif defined(__AVX__)
+  return (uint32_t)_mm256_movemask_ps((__m256)mask);
+#elif defined(__SSE__)
+  return (uint32_t)_mm_movemask_ps((__m128)mask);
+#else
+  uint32_t bits = 0;
+  for (int i = 0; i < OC_VL; i++) bits |= (uint32_t)(mask[i] & 1) << i;
+  return bits;
+#endif
+}
+
+// Appends the chosen lanes of v and their numbers first, first+1, … to values and ids; up to OC_VL elements beyond the
+// appended ones may be overwritten. Returns how many were appended.
+static inline int vappend(uint32_t chosen, vf v, int32_t first, float* values, int32_t* ids) {
+#if defined(__AVX512F__)
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  _mm512_storeu_ps(values, _mm512_maskz_compress_ps((__mmask16)chosen, (__m512)v));
+  _mm512_storeu_si512(ids, _mm512_maskz_compress_epi32((__mmask16)chosen, _mm512_add_epi32(lane, _mm512_set1_epi32(first))));
+  return __builtin_popcount(chosen);
+#elif defined(__AVX2__) && defined(__BMI2__)
+  const uint64_t lanes = _pext_u64(0x0706050403020100u, _pdep_u64(chosen, 0x0101010101010101u) * 0xff);
+  const __m256i order = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)lanes));
+  _mm256_storeu_ps(values, _mm256_permutevar8x32_ps((__m256)v, order));
+  _mm256_storeu_si256((__m256i*)ids, _mm256_add_epi32(order, _mm256_set1_epi32(first)));
+  return __builtin_popcount(chosen);
+#else
+  int n = 0;
+  for (; chosen; chosen &= chosen - 1) {
+    const int lane = __builtin_ctz(chosen);
+    values[n] = v[lane];
+    ids[n++] = first + lane;
+  }
+  return n;
+#endif
 }
 
 }  // namespace OPENCLAW_ISA
