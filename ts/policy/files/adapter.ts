@@ -190,8 +190,8 @@ function checkPairs(file: string, tensors: Record<string, Float32Array>): void {
 
 function byLayer(a: string, b: string): number {
   const [x, y] = [parseName(a)!, parseName(b)!];
-  const order = (n: MatrixName) => TARGETS.findIndex((target) => target === n.target);
-  return x.layer - y.layer || order(x) - order(y) || x.side.localeCompare(y.side);
+  const targets: readonly string[] = TARGETS;
+  return x.layer - y.layer || targets.indexOf(x.target) - targets.indexOf(y.target) || x.side.localeCompare(y.side);
 }
 
 /** `layers_to_transform` only where layers are left out: without it PEFT makes a pair for every layer. */

@@ -21,7 +21,8 @@ export async function writeFolder(folder: string, files: ReadonlyMap<string, Fil
     await putInPlace(temporary, target);
     await syncFolder(parent);
   } catch (cause) {
-    await rm(temporary, { recursive: true, force: true });
+    // what went wrong first is what the caller must hear of
+    await rm(temporary, { recursive: true, force: true }).catch(() => undefined);
     throw fileError(target, `cannot be written (${reason(cause)})`, cause);
   }
 }

@@ -3,7 +3,7 @@
  *
  * The library (@huggingface/tokenizers) translates Oniguruma patterns to JavaScript well, and that part is used. Its own ByteLevel and
  * Digits are not: they use JavaScript's \s (which has U+FEFF and lacks U+0085) and \d (ASCII only), where the original means Unicode
- * white space and every number character. Two of the fixture's texts differ for that reason.
+ * white space and every number character ("½ cup, x² and ٣٤٥" of the test fixture differs for that reason).
  */
 import { Fields, isObject, show, unsupported } from '../files/reading.js';
 import { SplitPreTokenizer } from './library.js';
