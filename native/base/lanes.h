@@ -44,7 +44,7 @@ using ServeGate = Gate;
 
 class Lane {
  public:
-  // threads >= 1; the calling thread counts as one. low_priority: nice 19 for the pool's threads. gate: null on the
+  // threads 1..128 (clamped); the calling thread counts as one. low_priority: nice 19 for the pool's threads. gate: null on the
   // serve lane.
   Lane(int threads, bool low_priority, Gate* gate);
   ~Lane();
