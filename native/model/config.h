@@ -16,8 +16,9 @@ struct RopeScaling {
 
 struct ModelConfig {
   Arch arch = Arch::Llama;
-  int64_t vocab = 0;             // rows of embedding and head
-  int64_t sampleable = 0;        // ids >= this are padding rows of the head: never sampled (they stay in the softmax sum: see sampler)
+  int64_t vocab = 0;       // rows of embedding and head
+  int64_t sampleable = 0;  // ids >= this are padding rows of the head: never sampled (they stay in the
+                           // softmax sum: see sampler)
   int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0;
   float norm_eps = 1e-5f;
   double rope_theta = 10000;

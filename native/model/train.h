@@ -1,8 +1,8 @@
 // The training pass: forward with activations kept (or recomputed), losses from log-probs, backward, AdamW.
 //
-// A Trainer owns the parameters being trained (a LoRA adapter, or f32 masters of every weight), their gradients and the
-// optimiser's moments. The base weights stay immutable and shared with serving. All methods run on the train lane, called by
-// one thread at a time.
+// A Trainer owns the parameters being trained (a LoRA adapter, or f32 masters of every weight), their
+// gradients and the optimiser's moments. The base weights stay immutable and shared with serving. All methods
+// run on the train lane, called by one thread at a time.
 #pragma once
 #include <map>
 
@@ -10,21 +10,21 @@
 
 namespace openclaw {
 
-// The loss of one sequence's positions. Position i (0..R-1) is the prediction of token ids[from + i], from the hidden state of
-// token from+i-1. Arrays are null when the term is absent: absent is not zero.
+// The loss of one sequence's positions. Position i (0..R-1) is the prediction of token ids[from + i], from
+// the hidden state of token from+i-1. Arrays are null when the term is absent: absent is not zero.
 struct SequenceLoss {
-  int64_t from = 1;                    // first predicted token, >= 1; R = count - from
-  const float* mask = nullptr;         // [R] 0/1; null = all ones
-  float weight = 1;                    // w of cross-entropy: loss += weight * mean over unmasked of -log p(y)   (0: none)
+  int64_t from = 1;             // first predicted token, >= 1; R = count - from
+  const float* mask = nullptr;  // [R] 0/1; null = all ones
+  float weight = 1;  // w of cross-entropy: loss += weight * mean over unmasked of -log p(y)   (0: none)
   bool cross_entropy = false;
   // PPO-clip: needs advantage [R] and old_logprob [R]
   const float *advantage = nullptr, *old_logprob = nullptr;
-  float w_rl = 0;                      // already divided by the number of turns with a reward
+  float w_rl = 0;  // already divided by the number of turns with a reward
   // OPD: top_ids [R,k], top_old [R,k], top_teacher [R,k]; ids < 0 are padding
   int64_t k = 0;
   const int32_t* top_ids = nullptr;
   const float *top_old = nullptr, *top_teacher = nullptr;
-  float w_opd = 0;                     // already divided by the number of turns with a hint
+  float w_opd = 0;  // already divided by the number of turns with a hint
   // k3 KL to a reference on the sampled tokens: ref_logprob [R]
   const float* ref_logprob = nullptr;
   float beta = 0;
@@ -40,17 +40,18 @@ struct TrainSequence {
 
 struct LossReport {  // sums over the sequences of one call, each already weighted as in the loss
   double loss = 0, ce = 0, rl = 0, opd = 0, k3 = 0, anchor = 0;
-  int64_t tokens = 0, ratio_clipped_low = 0, ratio_clipped_high = 0, delta_clipped = 0, top_entries = 0, exponent_clamped = 0;
+  int64_t tokens = 0, ratio_clipped_low = 0, ratio_clipped_high = 0, delta_clipped = 0, top_entries = 0,
+          exponent_clamped = 0;
   double mean_ratio = 0, entropy = 0;  // means over unmasked tokens
 };
 
 struct TrainOptions {
-  bool full = false;             // all parameters; else LoRA
+  bool full = false;  // all parameters; else LoRA
   int64_t rank = 8;
   float alpha = 16;
   std::vector<int> targets = {Q, K, V, O, Gate, Up, Down};
-  int64_t first_layer = 0;       // layers below are frozen (LoRA only); their outputs are computed once per Batch
-  uint64_t seed = 0;             // A ~ U(-1/sqrt(in), 1/sqrt(in)) as peft's kaiming(a=sqrt 5), B = 0
+  int64_t first_layer = 0;  // layers below are frozen (LoRA only); their outputs are computed once per Batch
+  uint64_t seed = 0;        // A ~ U(-1/sqrt(in), 1/sqrt(in)) as peft's kaiming(a=sqrt 5), B = 0
   int64_t activation_bytes = 512ll << 20;  // above this, layers are recomputed in the backward pass
 };
 
@@ -62,15 +63,22 @@ class Trainer {
   Trainer(std::shared_ptr<const Weights> base, const TrainOptions&, Lane& lane);
   ~Trainer();
   std::shared_ptr<Batch> prepare(const TrainSequence* sequences, int64_t n);
-  // Adds gradients. losses[i] belongs to sequence i of the batch; a null entry leaves that sequence out. `cur_logprobs`, when not null, gets
-  // one array per sequence [R_i] of log p(y) under the current parameters.
-  LossReport forward_backward(Batch&, const SequenceLoss* const* losses, std::vector<std::vector<float>>* cur_logprobs);
-  struct StepReport { double grad_norm = 0; bool skipped = false; };  // skipped: the norm was not finite or was above `stop_norm`; nothing changed
-  StepReport optim_step(float lr, float beta1, float beta2, float eps, float weight_decay, float max_grad_norm, float stop_norm);
+  // Adds gradients. losses[i] belongs to sequence i of the batch; a null entry leaves that sequence out.
+  // `cur_logprobs`, when not null, gets one array per sequence [R_i] of log p(y) under the current
+  // parameters.
+  LossReport forward_backward(Batch&, const SequenceLoss* const* losses,
+                              std::vector<std::vector<float>>* cur_logprobs);
+  struct StepReport {
+    double grad_norm = 0;
+    bool skipped = false;
+  };  // skipped: the norm was not finite or was above `stop_norm`; nothing changed
+  StepReport optim_step(float lr, float beta1, float beta2, float eps, float weight_decay,
+                        float max_grad_norm, float stop_norm);
   void zero_grad();
   // A snapshot of the parameters as they are now: immutable, independent of later steps.
   Snapshot snapshot(const std::string& version, DType dtype) const;
-  // Parameters and moments by name ("layers.3.q_proj.A", with ".m" and ".v" for the moments), for checkpoints; import checks names and sizes.
+  // Parameters and moments by name ("layers.3.q_proj.A", with ".m" and ".v" for the moments), for
+  // checkpoints; import checks names and sizes.
   std::map<std::string, std::vector<float>> export_state(bool moments) const;
   void import_state(const std::map<std::string, std::vector<float>>&, int64_t step);
   int64_t step() const;
