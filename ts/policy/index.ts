@@ -6,9 +6,7 @@
  * (createTextStream, createToolSplitter).
  */
 import type { NativeModelConfig } from '../../lib/index.js';
-import { OpenClawError } from '../record/index.js';
-import { createToolSplitter } from './chat/tool-calls.js';
-import { readAdapter, writeAdapter } from './files/adapter.js';
+import { readAdapter } from './files/adapter.js';
 import { checkConfig } from './files/config.js';
 import { stopIdsOf } from './files/model.js';
 import { readModel } from './files/read-model.js';
@@ -83,29 +81,4 @@ export async function createPolicy(
 /** Text of a reply as its ids come: never half a character, never the beginning of one of `stop`. Special tokens have no text. */
 export function createTextStream(policy: { tokenizer: Tokenizer }, options: TextStreamOptions = {}): TextStream {
   return textStream(policy.tokenizer, options);
-}
-
-/** Adapters with their optimiser state, as a trainer keeps them between versions. */
-export const adapterStore = {
-  write(folder: string, state: TrainerState, about: { targets: string[]; baseModel: string }): Promise<void> {
-    return writeAdapter(folder, { ...state, ...about });
-  },
-  /** Rejects with E_FILE when the folder holds an adapter alone: without the step there is nothing to go on from. */
-  async read(folder: string): Promise<TrainerState> {
-    const { adapter, state } = await readAdapter(folder);
-    if (state === undefined) throw new OpenClawError('E_FILE', `${folder}: holds an adapter but no trainer.json`);
-    return { rank: adapter.rank, alpha: adapter.alpha, ...state };
-  },
-};
-
-export interface TrainerState {
-  step: number;
-  rank: number;
-  alpha: number;
-  /** adapter matrices, and moments with ".m" and ".v" behind their names */ tensors: Record<string, Float32Array>;
-}
-
-/** What a server needs to turn a policy's ids into words and calls. */
-export function textTools(policy: { tokenizer: Tokenizer }) {
-  return { textStream: () => createTextStream(policy), toolSplitter: createToolSplitter };
 }

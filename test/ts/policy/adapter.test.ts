@@ -1,11 +1,10 @@
 /** Adapters on disk: PEFT's names and shapes, round trips, refusals, and folders that are whole or not there. */
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readSafetensorsHeader } from '../../../ts/policy/files/safetensors.js';
 import { safetensorsFile } from '../../../ts/policy/files/safetensors-writer.js';
 import { type AdapterToWrite, readAdapter, writeAdapter } from '../../../ts/policy/files/adapter.js';
-import { adapterStore } from '../../../ts/policy/index.js';
 import { temporaryFolder } from './helpers.js';
 
 const root = temporaryFolder();
@@ -50,15 +49,6 @@ describe('adapters', () => {
         .sort(),
     );
     expect(read).toMatchObject({ targets: ['q_proj', 'down_proj'], baseModel: 'tiny' });
-  });
-
-  it('serve a trainer as its store', async () => {
-    const folder = fresh();
-    const { targets, baseModel, ...state } = adapter();
-    await adapterStore.write(folder, { ...state, step: 7 }, { targets: [...targets], baseModel });
-    expect(await adapterStore.read(folder)).toEqual(state);
-    rmSync(join(folder, 'trainer.json'));
-    await expect(adapterStore.read(folder)).rejects.toThrow(/no trainer.json/);
   });
 
   it('have PEFT’s names, shapes and config', async () => {
