@@ -5,7 +5,7 @@
  * write models (createPolicy, writeModelFolder, trainBpe), keep adapters (readAdapter, writeAdapter) or turn ids into words
  * (createTextStream, createToolSplitter).
  */
-import type { NativeModelConfig } from '../../lib/index.js';
+import type { NativeModelConfig } from './native-types.js';
 import { readAdapter } from './files/adapter.js';
 import { checkConfig } from './files/config.js';
 import { stopIdsOf } from './files/model.js';

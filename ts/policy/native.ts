@@ -4,17 +4,6 @@
  */
 import { randomInt } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import type {
-  NativeAdapter,
-  NativeDtype,
-  NativePolicy as NativeHandle,
-  NativeModelConfig,
-  NativePolicyOptions,
-  NativePolicyStats,
-  NativeScored,
-  NativeTrainer,
-  NativeTrainOptions,
-} from '../../lib/index.js';
 import { binary } from '../../lib/index.js';
 import { type Message, OpenClawError, type Sampling } from '../record/index.js';
 import { checkIdRange, checkIds, checkSampling, requireNumber } from './arguments.js';
@@ -24,6 +13,17 @@ import type { ModelFiles } from './files/model.js';
 import { writeModelFolder } from './files/model-folder.js';
 import { type Generation, runGeneration } from './generation.js';
 import { nativeCall, nativeCallSync } from './native-error.js';
+import type {
+  NativeAdapter,
+  NativeDtype,
+  NativeHandle,
+  NativeModelConfig,
+  NativePolicyOptions,
+  NativePolicyStats,
+  NativeScored,
+  NativeTrainer,
+  NativeTrainOptions,
+} from './native-types.js';
 import { hiddenIds } from './tokenizer/text-stream.js';
 import type { Tokenizer } from './tokenizer/tokenizer.js';
 

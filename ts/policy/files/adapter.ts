@@ -4,7 +4,7 @@
  * Written atomically: a crash leaves the folder of before, or the new one whole.
  */
 import { join } from 'node:path';
-import type { NativeAdapter, NativeTensor } from '../../../lib/index.js';
+import type { NativeAdapter, NativeTensor } from '../native-types.js';
 import { OpenClawError } from '../../record/index.js';
 import { writeFolder } from './atomic.js';
 import { exists, Fields, fileError, readJson, show, unsupported } from './reading.js';

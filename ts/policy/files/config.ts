@@ -1,5 +1,5 @@
 /** Hugging Face config.json ⇄ NativeModelConfig. What the kernels cannot compute is refused by name, never approximated. */
-import type { NativeModelConfig } from '../../../lib/index.js';
+import type { NativeModelConfig } from '../native-types.js';
 import { Fields, fileError, show, unsupported } from './reading.js';
 
 type Arch = NativeModelConfig['arch'];

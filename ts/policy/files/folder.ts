@@ -1,7 +1,7 @@
 /** A Hugging Face folder as a model. */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { NativeTensor } from '../../../lib/index.js';
+import type { NativeTensor } from '../native-types.js';
 import { Tokenizer } from '../tokenizer/tokenizer.js';
 import { configFromHuggingFace } from './config.js';
 import { matchTensors } from './layout.js';

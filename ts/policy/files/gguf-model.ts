@@ -1,5 +1,5 @@
 /** GGUF metadata → NativeModelConfig, GGUF tensor names → Hugging Face names. Keys: gguf-py/gguf/constants.py of llama.cpp. */
-import type { NativeModelConfig, NativeTensor } from '../../../lib/index.js';
+import type { NativeModelConfig, NativeTensor } from '../native-types.js';
 import { architecture, checkConfig, LIMITS, scaledContext } from './config.js';
 import type { GgufHeader, GgufValue } from './gguf.js';
 import { matchTensors } from './layout.js';

@@ -4,7 +4,7 @@
  * The header's length is not written anywhere, so a window from the start of the file is parsed and enlarged until the header fits.
  * Every count and length is compared with what is left of the *file* before anything is made of it: a damaged count cannot ask for memory.
  */
-import type { NativeTensor } from '../../../lib/index.js';
+import type { NativeTensor } from '../native-types.js';
 import { checkRanges } from './layout.js';
 import { fileError, MAX_HEADER_BYTES, readRange, sizeOfFile, unsupported } from './reading.js';
 import { tensorBytes } from './tensor-types.js';

@@ -1,5 +1,5 @@
 /** Rules a table of tensors must keep, whatever file it came from: inside the file, no overlap, and exactly what the config asks for. */
-import type { NativeModelConfig, NativeTensor } from '../../../lib/index.js';
+import type { NativeModelConfig, NativeTensor } from '../native-types.js';
 import { fileError, unsupported } from './reading.js';
 
 /** Every tensor of `tensors` (all of one file) lies within [dataStart, fileSize) and none shares a byte with another. */

@@ -1,5 +1,5 @@
 /** Writing a model as a Hugging Face folder that transformers, vLLM and readFolder open. */
-import type { NativeDtype, NativeModelConfig } from '../../../lib/index.js';
+import type { NativeDtype, NativeModelConfig } from '../native-types.js';
 import { Tokenizer } from '../tokenizer/tokenizer.js';
 import { writeFolder } from './atomic.js';
 import { configToHuggingFace } from './config.js';

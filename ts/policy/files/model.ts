@@ -3,7 +3,7 @@
  * chat template, ids that end a turn. Why these readers are TypeScript: docs/decisions/model-files-in-typescript.md.
  */
 import { basename } from 'node:path';
-import type { NativeModelConfig, NativeTensor } from '../../../lib/index.js';
+import type { NativeModelConfig, NativeTensor } from '../native-types.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 
 /** Named templates of a model; "default" is what is used unless tools are given and "tool_use" exists. */

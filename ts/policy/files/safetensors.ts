@@ -2,7 +2,7 @@
  * safetensors: an u64 header length, a JSON header {name: {dtype, shape, data_offsets}}, then the data. Reading gives a checked tensor
  * table; the bytes themselves are read by the native code (weights) or by readTensors here (adapters, small).
  */
-import type { NativeTensor } from '../../../lib/index.js';
+import type { NativeTensor } from '../native-types.js';
 import { checkRanges } from './layout.js';
 import {
   Fields,
