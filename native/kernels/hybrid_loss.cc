@@ -97,7 +97,7 @@ struct Turn {
 Turn turn_of(const HybridBatch& in, int64_t n) {
   Turn turn{in.offsets[n], in.offsets[n + 1] - in.offsets[n], 0, in.positions.advantage != nullptr,
             in.positions.ids != nullptr};
-  OC_CHECK(turn.rows >= 0 && turn.begin + turn.rows <= in.positions.rows, Code::E_SHAPE,
+  OC_CHECK(turn.begin >= 0 && turn.rows >= 0 && turn.begin + turn.rows <= in.positions.rows, Code::E_SHAPE,
            "offsets: expected ascending from 0 to %lld, got %lld after %lld", (long long)in.positions.rows,
            (long long)in.offsets[n + 1], (long long)turn.begin);
   if (in.has_reward) turn.rl = turn.rl && in.has_reward[n];

@@ -52,8 +52,11 @@ Softmax softmax_of(const LogitGradRequest& in, int64_t t) {
 
 void add_sparse(const LogitGradRequest& in, int64_t t, float* dz) {
   const double inv_temperature = 1 / (double)in.temperature;
-  for (int64_t i = t * in.g; i < (t + 1) * in.g; i++)
-    if (in.ids[i] >= 0) dz[in.ids[i]] = (float)(dz[in.ids[i]] + in.grads[i] * inv_temperature);
+  for (int64_t i = t * in.g; i < (t + 1) * in.g; i++) {
+    const int32_t id =
+        in.ids[i];  // checked again where it is used: the caller's array may change under an async call
+    if (id >= 0 && id < in.vocab) dz[id] = (float)(dz[id] + in.grads[i] * inv_temperature);
+  }
 }
 
 void gradient_row(const LogitGradRequest& in, int64_t t, float* dz) {
