@@ -25,7 +25,7 @@ import type {
 export { IngestClient, type IngestClientOptions } from './ingest/client.js';
 export type * from './ingest/frames.js';
 export { sha256 } from './http/keys.js';
-export { listen, type Listening } from './node.js';
+export { isLoopback, type Listening, listen } from './node.js';
 export { OPERATIONS } from './openapi.js';
 export type * from './ports.js';
 

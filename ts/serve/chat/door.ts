@@ -247,9 +247,12 @@ export class ChatDoor {
   /** Headers leave with the first token, so that what fails before has a status of its own; after `keepAliveMs` they leave anyway. */
   private async streamed(seated: Seated, run: AsyncGenerator<Piece, Committed>): Promise<Response> {
     const { prepared, turnId, call } = seated;
-    const about = { id: turnId, sessionId: prepared.resolved.sessionId, version: this.deps.policy.live() };
+    const live = this.deps.policy.live();
     const first = run.next();
-    await firstOrTimeout(first, this.deps.limits.keepAliveMs);
+    const began = await firstOrTimeout(first, this.deps.limits.keepAliveMs);
+    // The engine takes its version between these two looks. Where they differ the header stays away: absent is not wrong.
+    const version = began && this.deps.policy.live() === live ? live : null;
+    const about = { id: turnId, sessionId: prepared.resolved.sessionId, version };
     const body = eventStream(this.events(seated, first, run), {
       keepAliveMs: this.deps.limits.keepAliveMs,
       cancelled: () => call.delivery.lost(),
@@ -333,8 +336,8 @@ export class ChatDoor {
     return {
       'x-openclaw-rl-session': headerSafe(turn.sessionId),
       'x-openclaw-rl-turn': turn.id,
-      'x-openclaw-rl-version': headerSafe(turn.version ?? 'unknown'),
       'x-openclaw-rl-recorded': recorded,
+      ...(turn.version === null ? {} : { 'x-openclaw-rl-version': headerSafe(turn.version) }),
       ...clamped,
     };
   }
@@ -353,14 +356,14 @@ const headerSafe = (text: string): string => text.replace(/[^\x21-\x7e]/gu, '?')
 const shuttingDown = (): HttpError =>
   new HttpError(503, 'the server is shutting down', 'shutting_down', null, { 'retry-after': '5' });
 
-/** Waits for the first piece, at most so long. A failure before then is thrown, to be answered with its own status. */
-async function firstOrTimeout(first: Promise<unknown>, ms: number): Promise<void> {
+/** Whether the first piece came in time. A failure before then is thrown, to be answered with its own status. */
+async function firstOrTimeout(first: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
+  const timeout = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), ms);
   });
   try {
-    await Promise.race([first, timeout]);
+    return await Promise.race([first.then(() => true), timeout]);
   } finally {
     clearTimeout(timer);
   }
