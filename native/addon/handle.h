@@ -45,7 +45,7 @@ struct Method {
 template <Napi::Value (*call)(const Napi::CallbackInfo&)>
 void define_method(Napi::Object object, const char* name) {
   object.DefineProperty(
-      Napi::PropertyDescriptor::Value(name, Napi::Function::New<call>(object.Env(), name), napi_default));
+      Napi::PropertyDescriptor::Value(name, Napi::Function::New<call>(object.Env(), name), napi_enumerable));
 }
 
 // An object that owns `native`; the caller adds its methods with define_method.
