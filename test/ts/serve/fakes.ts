@@ -249,7 +249,9 @@ export interface Stage {
 /** Serve over a real socket with everything else faked. */
 export async function stage(
   script: Script,
-  o: Partial<Pick<ServerOptions, 'apiKeys' | 'pageFolder'>> & { limits?: PartialConfig['limits'] } = {},
+  o: Partial<Pick<ServerOptions, 'apiKeys' | 'pageFolder' | 'ledger' | 'sessions'>> & {
+    limits?: PartialConfig['limits'];
+  } = {},
 ): Promise<Stage> {
   const policy = new FakePolicy(script);
   const ledger = new FakeLedger();
@@ -258,8 +260,8 @@ export async function stage(
   const errors: unknown[] = [];
   const server = createServer({
     policy,
-    ledger,
-    sessions,
+    ledger: o.ledger ?? ledger,
+    sessions: o.sessions ?? sessions,
     events,
     text: { textStream: (stop) => textStream(tokenizer, { stop }), toolSplitter: createToolSplitter },
     metrics: { contentType: 'text/plain', render: async () => 'fake 1\n' },
