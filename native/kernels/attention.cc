@@ -15,8 +15,9 @@
 namespace openclaw {
 namespace {
 
-constexpr int64_t kFewQueries = 4;    // up to here keys are not packed: dot products, as in decoding
-constexpr int64_t kDecodeKeys = 128;  // keys between two updates of the running maximum in decoding
+constexpr int64_t kFewQueries = 4;   // up to here keys are not packed: dot products, as in decoding
+constexpr int64_t kDecodeKeys = 64;  // keys between two updates of the running maximum in decoding
+constexpr int64_t kDecodeRun = 16;   // keys between two batches of prefetches
 // Below this many multiply-adds waking a second thread costs more than it saves.
 constexpr int64_t kSerialWork = 512 * 1024;
 
@@ -70,6 +71,14 @@ const float* kv_row(float* const* side, const KvView& kv, int64_t t, int64_t g, 
   return side[t / kv.block] + (g * kv.block + t % kv.block) * E;
 }
 
+// Brings values of the next keys nearer while the scores of these are computed.
+void fetch_values(const KvView& kv, int64_t from, int64_t to, int64_t g, int64_t E) {
+  for (int64_t t = from; t < to; t++) {
+    const float* row = kv_row(kv.v, kv, t, g, E);
+    for (int64_t e = 0; e < E; e += 16) __builtin_prefetch(row + e);
+  }
+}
+
 // One query's heads of group g. q, out: the group's first head. lse: of the group's first head, or null.
 void decode_group(const float* q, float* out, const KvView& kv, int64_t length, int64_t group, int64_t g,
                   int64_t E, float scale, float* lse) {
@@ -84,21 +93,22 @@ void decode_group(const float* q, float* out, const KvView& kv, int64_t length, 
   std::fill_n(m, group, -INFINITY);
   for (int64_t t0 = 0; t0 < length; t0 += kDecodeKeys) {
     const int64_t n = std::min(kDecodeKeys, length - t0);
-    auto each_run = [&](auto&& body) {  // runs of keys inside one block of the cache
+    auto each_run = [&](int64_t most, auto&& body) {  // runs of keys inside one block of the cache
       for (int64_t i = 0; i < n;) {
-        const int64_t run = std::min(n - i, kv.block - (t0 + i) % kv.block);
+        const int64_t run = std::min({n - i, kv.block - (t0 + i) % kv.block, most});
         body(i, run);
         i += run;
       }
     };
-    each_run([&](int64_t i, int64_t run) {
+    each_run(kDecodeRun, [&](int64_t i, int64_t run) {
+      fetch_values(kv, t0 + i + kDecodeKeys, std::min(length, t0 + i + run + kDecodeKeys), g, E);
       for (int64_t h = 0; h < group; h += 8)
         t.dots_f32(scaled + h * E, E, std::min<int64_t>(8, group - h), kv_row(kv.k, kv, t0 + i, g, E), E, 0,
                    run, S + h * kDecodeKeys + i, kDecodeKeys, false);
     });
     for (int64_t h = 0; h < group; h++)
       a.softmax(S + h * kDecodeKeys, 0, 1, n, n, m + h, l + h, O + h * width, 0, width);
-    each_run([&](int64_t i, int64_t run) {
+    each_run(kDecodeKeys, [&](int64_t i, int64_t run) {
       const Rows v = whole_rows(kv_row(kv.v, kv, t0 + i, g, E), E, run, E, copy, t);
       t.block(group, width, run, 1.f, S + i, kDecodeKeys, v.data, v.stride, t.cols, O, width, t0 + i > 0);
     });

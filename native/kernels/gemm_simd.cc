@@ -201,26 +201,32 @@ inline vf load_weights(const uint16_t* p) { return vload_bf16(p); }
 inline float one_weight(const float* p) { return *p; }
 inline float one_weight(const uint16_t* p) { return bf16_to_f32(*p); }
 
-// out[i] = the sum over the lanes of sums[i], pairs first. OC_VL of them at a time: turned, then added lane
-// by lane.
+// Adds the lanes of OC_VL vectors at once: vectors are exchanged as in a transposition and added, until one
+// is left whose lane i is the sum over the lanes of vector i.
+template <int W>
+inline vf fold(vf (&v)[OC_VL]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < W; i++) {
+    exchange<W>(v[i], v[i + W], Lanes());
+    v[i] += v[i + W];
+  }
+  if constexpr (W > 1)
+    return fold<W / 2>(v);
+  else
+    return v[0];
+}
+
+// out[i] = the sum over the lanes of sums[i].
 template <int Count>
 inline void sum_lanes(const vf (&sums)[Count], float* out) {
 #pragma GCC unroll 4
   for (int first = 0; first < Count; first += OC_VL) {
-    vf square[OC_VL];
+    vf v[OC_VL];
 #pragma GCC unroll 16
     for (int i = 0; i < OC_VL; i++) {
-      square[i] = first + i < Count ? sums[first + i < Count ? first + i : 0] : (vf){};
+      v[i] = first + i < Count ? sums[first + i < Count ? first + i : 0] : (vf){};
     }
-    transpose_square(square);
-#pragma GCC unroll 4
-    for (int w = 1; w < OC_VL; w *= 2) {
-#pragma GCC unroll 16
-      for (int i = 0; i < OC_VL; i += 2 * w) {
-        square[i] += square[i + w];
-      }
-    }
-    vstore(out + first, square[0]);
+    vstore(out + first, fold<OC_VL / 2>(v));
   }
 }
 
@@ -259,6 +265,10 @@ void dot_tile(const float* X, int64_t ldx, const T* W, int64_t K, int64_t ahead,
   for (; k + OC_VL <= K; k += OC_VL) step(k);
   float totals[kSums];
   sum_lanes(sums, totals);
+  if (k == K && !accumulate) {
+    for (int m = 0; m < M; m++) memcpy(Y + m * ldy, totals + m * N, N * sizeof(float));
+    return;
+  }
   for (int m = 0; m < M; m++) {
     for (int n = 0; n < N; n++) {
       float total = totals[m * N + n];
