@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kFewQueries = 4;   // up to here keys are not packed: dot products, as in decoding
 constexpr int64_t kDecodeKeys = 64;  // keys between two updates of the running maximum in decoding
-constexpr int64_t kDecodeRun = 16;   // keys between two batches of prefetches
+constexpr int64_t kDecodeRun = 16;   // keys taken at once: their values stay in the first-level cache
 // Below this many multiply-adds waking a second thread costs more than it saves.
 constexpr int64_t kSerialWork = 512 * 1024;
 
@@ -93,14 +93,14 @@ void decode_group(const float* q, float* out, const KvView& kv, int64_t length, 
   std::fill_n(m, group, -INFINITY);
   for (int64_t t0 = 0; t0 < length; t0 += kDecodeKeys) {
     const int64_t n = std::min(kDecodeKeys, length - t0);
-    auto each_run = [&](int64_t most, auto&& body) {  // runs of keys inside one block of the cache
+    auto each_run = [&](auto&& body) {  // short runs of keys inside one block of the cache
       for (int64_t i = 0; i < n;) {
-        const int64_t run = std::min({n - i, kv.block - (t0 + i) % kv.block, most});
+        const int64_t run = std::min({n - i, kv.block - (t0 + i) % kv.block, kDecodeRun});
         body(i, run);
         i += run;
       }
     };
-    each_run(kDecodeRun, [&](int64_t i, int64_t run) {
+    each_run([&](int64_t i, int64_t run) {
       fetch_values(kv, t0 + i + kDecodeKeys, std::min(length, t0 + i + run + kDecodeKeys), g, E);
       for (int64_t h = 0; h < group; h += 8)
         t.dots_f32(scaled + h * E, E, std::min<int64_t>(8, group - h), kv_row(kv.k, kv, t0 + i, g, E), E, 0,
@@ -108,7 +108,7 @@ void decode_group(const float* q, float* out, const KvView& kv, int64_t length, 
     });
     for (int64_t h = 0; h < group; h++)
       a.softmax(S + h * kDecodeKeys, 0, 1, n, n, m + h, l + h, O + h * width, 0, width);
-    each_run(kDecodeKeys, [&](int64_t i, int64_t run) {
+    each_run([&](int64_t i, int64_t run) {
       const Rows v = whole_rows(kv_row(kv.v, kv, t0 + i, g, E), E, run, E, copy, t);
       t.block(group, width, run, 1.f, S + i, kDecodeKeys, v.data, v.stride, t.cols, O, width, t0 + i > 0);
     });
