@@ -4,9 +4,10 @@
  * The buffer between the native thread and the reader is bounded by the request's own maxTokens: a reader that lags, or never reads, holds
  * at most one reply. A reader that leaves its loop early aborts the generation.
  */
-import type { NativeGenerated, NativeGeneration } from './native-types.js';
+
 import { OpenClawError } from '../record/index.js';
 import { toOpenClawError } from './native-error.js';
+import type { NativeGenerated, NativeGeneration } from './native-types.js';
 
 export interface TokenPiece {
   ids: Int32Array;

@@ -5,12 +5,13 @@
  * write models (createPolicy, writeModelFolder, trainBpe), keep adapters (readAdapter, writeAdapter) or turn ids into words
  * (createTextStream, createToolSplitter).
  */
-import type { NativeModelConfig } from './native-types.js';
+
 import { readAdapter } from './files/adapter.js';
 import { checkConfig } from './files/config.js';
 import { stopIdsOf } from './files/model.js';
 import { readModel } from './files/read-model.js';
 import { type NativePolicy, type NativeSettings, openNative, randomNative } from './native.js';
+import type { NativeModelConfig } from './native-types.js';
 import { type TextStream, type TextStreamOptions, textStream } from './tokenizer/text-stream.js';
 import { Tokenizer } from './tokenizer/tokenizer.js';
 

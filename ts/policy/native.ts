@@ -9,6 +9,7 @@ import { type Message, OpenClawError, type Sampling } from '../record/index.js';
 import { checkIdRange, checkIds, checkSampling, requireNumber } from './arguments.js';
 import { ChatRenderer, type RenderOptions } from './chat/render.js';
 import { ChatTemplate } from './chat/template.js';
+import { fingerprint } from './files/fingerprint.js';
 import type { ModelFiles } from './files/model.js';
 import { writeModelFolder } from './files/model-folder.js';
 import { type Generation, runGeneration } from './generation.js';
@@ -33,7 +34,7 @@ export interface NativeSettings {
   /** memory for keys and values; default: two full contexts, at least 256 MiB and at most 1 GiB */ kvBytes?: number;
   /** sequences computed together; default 16 */ maxInFlight?: number;
   /** requests accepted beyond those, then E_BUSY; default 256 */ maxWaiting?: number;
-  /** name of the version that is live first; default `<model>@0` */ version?: string;
+  /** name of the version that is live first; default `<model>@0-<hash8>`, the hash of the weights */ version?: string;
 }
 
 export interface GenerateOptions {
@@ -220,7 +221,8 @@ export async function openNative(
   settings: NativeSettings,
   adapter?: NativeAdapter,
 ): Promise<NativePolicy> {
-  const options = nativeOptions(model.name, model.config, settings, adapter);
+  const version = settings.version ?? `${model.name}@0-${await fingerprint(model.config, model.tensors, adapter)}`;
+  const options = nativeOptions(model.config, { ...settings, version }, adapter);
   return new NativePolicy(await nativeCall(() => binary.openPolicy(model.config, model.tensors, options)), model);
 }
 
@@ -230,14 +232,15 @@ export async function randomNative(
   init: { seed: number; std: number },
   settings: NativeSettings,
 ): Promise<NativePolicy> {
-  const options = nativeOptions(identity.name, identity.config, settings);
+  // Random weights have no file to tell them apart by; the seed is what makes them.
+  const version = settings.version ?? `${identity.name}@0-${init.seed.toString(16).padStart(8, '0').slice(-8)}`;
+  const options = nativeOptions(identity.config, { ...settings, version });
   return new NativePolicy(await nativeCall(() => binary.randomPolicy(identity.config, init, options)), identity);
 }
 
 function nativeOptions(
-  name: string,
   config: NativeModelConfig,
-  s: NativeSettings,
+  s: NativeSettings & { version: string },
   adapter?: NativeAdapter,
 ): NativePolicyOptions {
   const options = {
@@ -246,7 +249,7 @@ function nativeOptions(
     kvBytes: s.kvBytes ?? defaultKvBytes(config),
     maxInFlight: s.maxInFlight ?? 16,
     maxWaiting: s.maxWaiting ?? 256,
-    version: s.version ?? `${name}@0`,
+    version: s.version,
   };
   if (options.dtype !== 'f32' && options.dtype !== 'bf16')
     throw new OpenClawError('E_ARGUMENT', `dtype must be "f32" or "bf16", it is ${options.dtype}`, 'dtype');

@@ -3,8 +3,20 @@
  * native/base/error.h; a test compares the two lists.
  */
 export const NATIVE_CODES = [
-  'E_ARGUMENT', 'E_SHAPE', 'E_DTYPE', 'E_NOT_FINITE', 'E_TOKEN_ID', 'E_CONTEXT', 'E_FILE', 'E_UNSUPPORTED',
-  'E_DISPOSED', 'E_BUSY', 'E_ABORTED', 'E_DEADLINE', 'E_MEMORY', 'E_INTERNAL',
+  'E_ARGUMENT',
+  'E_SHAPE',
+  'E_DTYPE',
+  'E_NOT_FINITE',
+  'E_TOKEN_ID',
+  'E_CONTEXT',
+  'E_FILE',
+  'E_UNSUPPORTED',
+  'E_DISPOSED',
+  'E_BUSY',
+  'E_ABORTED',
+  'E_DEADLINE',
+  'E_MEMORY',
+  'E_INTERNAL',
 ] as const;
 
 export const CODES = [

@@ -50,7 +50,9 @@ export interface Turn {
   /** 0, 1, 2 … main-line turns of the session in order */ index: number;
   kind: 'main' | 'side';
   /** id of the HTTP request or the client's own idempotency key */ requestId: string;
-  /** the version that sampled every token of the reply; null when it came from an engine that does not say */ version: string | null;
+  /** the version that sampled every token of the reply; null when it came from an engine that does not say */ version:
+    | string
+    | null;
   /** [P] ids the policy saw */ promptIds: Int32Array;
   /** [T] ids as sampled, end token included where the reply ended by itself */ responseIds: Int32Array;
   /** [T] natural log, full softmax at temperature 1, for exactly responseIds; null: not known (absent is not zero) */
@@ -67,6 +69,12 @@ export interface Turn {
 /** What came after a reply: the user's next words, tool results, an exit code. */
 export interface NextState {
   turnId: string;
-  items: Array<{ role: 'user' | 'tool' | 'env'; text: string; isError?: boolean; exitCode?: number; toolCallId?: string }>;
+  items: Array<{
+    role: 'user' | 'tool' | 'env';
+    text: string;
+    isError?: boolean;
+    exitCode?: number;
+    toolCallId?: string;
+  }>;
   /** ms since the epoch */ arrivedAt: number;
 }

@@ -8,6 +8,8 @@ export interface Update {
   metrics: Record<string, number>;
   /** held-out probes, empty where none is configured */ probes: Record<string, number>;
   state: 'candidate' | 'live' | 'retired' | 'rolled-back' | 'discarded';
-  /** folder with adapter and optimiser state, relative to the data folder; null for the base version */ folder: string | null;
+  /** folder with adapter and optimiser state, relative to the data folder; null for the base version */ folder:
+    | string
+    | null;
   /** ms since the epoch */ createdAt: number;
 }

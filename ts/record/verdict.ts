@@ -2,7 +2,9 @@
 export interface Vote {
   judge: string;
   score: -1 | 0 | 1 | null;
-  /** one to three sentences a better reply would follow, when the next state holds a usable correction */ hint: string | null;
+  /** one to three sentences a better reply would follow, when the next state holds a usable correction */ hint:
+    | string
+    | null;
   failure: 'timeout' | 'transport' | 'unreadable' | null;
   ms: number;
   /** tokens the vote cost, null when not known */ tokens: number | null;

@@ -1,8 +1,8 @@
 /** A model's chat template (Jinja), run as transformers runs it: messages → text. Knows nothing of ids; see render.ts. */
 import { Template } from '@huggingface/jinja';
 import { type Message, OpenClawError, type Tool } from '../../record/index.js';
-import { reason } from '../files/reading.js';
 import type { ChatTemplates } from '../files/model.js';
+import { reason } from '../files/reading.js';
 
 /** ChatML, for models that have its tokens and bring no template. */
 const CHATML = `{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`;

@@ -4,8 +4,8 @@
  * Written atomically: a crash leaves the folder of before, or the new one whole.
  */
 import { join } from 'node:path';
-import type { NativeAdapter, NativeTensor } from '../native-types.js';
 import { OpenClawError } from '../../record/index.js';
+import type { NativeAdapter, NativeTensor } from '../native-types.js';
 import { writeFolder } from './atomic.js';
 import { exists, Fields, fileError, readJson, show, unsupported } from './reading.js';
 import { readSafetensorsHeader, readTensorValues } from './safetensors.js';

@@ -1,4 +1,6 @@
 /** Writing a model as a Hugging Face folder that transformers, vLLM and readFolder open. */
+
+import { OpenClawError } from '../../record/index.js';
 import type { NativeDtype, NativeModelConfig } from '../native-types.js';
 import { Tokenizer } from '../tokenizer/tokenizer.js';
 import { writeFolder } from './atomic.js';
@@ -6,7 +8,6 @@ import { configToHuggingFace } from './config.js';
 import { expectedTensors } from './layout.js';
 import { stopIdsOf } from './model.js';
 import { inDtype, safetensorsFile, type TensorToWrite } from './safetensors-writer.js';
-import { OpenClawError } from '../../record/index.js';
 
 export interface ModelToWrite {
   config: NativeModelConfig;
