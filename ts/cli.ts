@@ -52,6 +52,8 @@ function program(): Command {
     .option('--sessions <n>', "how many sessions (default: the scene's own)", whole)
     .option('--seed <n>', 'tasks, words and sampling', whole, 1)
     .option('--json <file>', 'where the report goes')
+    // for tests: a short measure before and after
+    .addOption(new Option('--held-out <n>', 'held-out replies measured').argParser(whole).hideHelp())
     .option('--keep-serving', 'stay up afterwards')
     .option('--once', 'end after the demo, whatever else is said')
     .action(async (flags) => (await import('./commands/demo.js')).demo(flags));

@@ -10,6 +10,7 @@ export interface DemoFlags extends RuntimeFlags {
   sessions?: number;
   seed: number;
   json?: string;
+  heldOut?: number;
   keepServing?: boolean;
   once?: boolean;
 }
@@ -44,6 +45,7 @@ export async function demo(flags: DemoFlags): Promise<void> {
       seed: flags.seed,
       dataFolder,
       json: flags.json ?? null,
+      ...(flags.heldOut === undefined ? {} : { heldOut: flags.heldOut }),
     },
     hostOf(runtime, url, signal),
   );
