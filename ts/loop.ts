@@ -8,7 +8,7 @@ import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import { type Config, hashedKeys, type PartialConfig, parseConfig } from './config.js';
-import { createLlmJudge, createRulesJudge, type Judge, startJudging } from './judge/index.js';
+import { createLlmJudge, createRulesJudge, type Judge, type Judging, startJudging } from './judge/index.js';
 import { hintOverlap } from './kernels/index.js';
 import { type Ledger, openLedger } from './ledger/index.js';
 import {
@@ -26,6 +26,7 @@ import {
   type AdapterStore,
   type AnchorSequence,
   conversationAnchors,
+  type OverlapKernel,
   startTraining,
   textAnchors,
   type Training,
@@ -101,7 +102,7 @@ async function build(
   const training = await startTraining({
     ledger,
     policy,
-    kernels: { hintOverlap },
+    kernels: overlapKernel,
     store: adapterStore,
     config: config.train,
     dataFolder: config.dataFolder,
@@ -158,6 +159,15 @@ const adapterStore: AdapterStore = {
   },
 };
 
+/** The kernel's own words for the same things: T positions, M hints, a mask of bytes. */
+const overlapKernel: OverlapKernel = {
+  hintOverlap(student, teachers, { M, T, k }, mask) {
+    const bytes = mask === null ? {} : { mask: Uint8Array.from(mask, (m) => (m === 0 ? 0 : 1)) };
+    const { choice, tokenChoice, totals } = hintOverlap({ student, teachers, hints: M, positions: T, k, ...bytes });
+    return { sequenceChoice: choice, tokenChoice, sums: Array.from(totals) };
+  },
+};
+
 function anchorsOf(policy: NativePolicy, { train }: Config, { anchors }: RuntimeOptions): AnchorSequence[] {
   if (train.method === 'none' || train.anchor.weight === 0 || train.anchor.perUpdate === 0) return [];
   return anchors ? conversationAnchors(policy, anchors) : textAnchors(policy);
@@ -167,7 +177,7 @@ interface Joined {
   config: Config;
   ledger: Ledger;
   sessions: Sessions;
-  judging: { poke(): void };
+  judging: Judging;
   training: Training;
   events: EventBus;
   log: Logger;
@@ -257,7 +267,7 @@ interface Parts {
   ledger: Ledger;
   events: EventBus;
   log: Logger;
-  judging: { idle(): Promise<void> };
+  judging: Judging;
   training: Training;
   server: Server;
   closing: Array<() => Promise<unknown> | unknown>;
@@ -296,8 +306,8 @@ function runtimeOf({ config, policy, ledger, events, log, judging, training, ser
     },
     async trainIdle({ timeoutMs = 600_000, flush = false } = {}) {
       const deadline = Date.now() + timeoutMs;
-      const judged = await within(judging.idle(), timeoutMs);
-      return judged && training.idle({ timeoutMs: Math.max(0, deadline - Date.now()), flush });
+      if (!(await judgedWithin(judging, timeoutMs))) return false;
+      return training.idle({ timeoutMs: Math.max(0, deadline - Date.now()), flush });
     },
     trainStatus: () => training.status(),
     close: () => {
@@ -319,6 +329,17 @@ async function stopListening(listening: Listening, server: Server): Promise<void
   clearInterval(sweep);
   listening.server.closeAllConnections();
   await closed;
+}
+
+/** False when turns were still being judged after so long. */
+async function judgedWithin(judging: Judging, timeoutMs: number): Promise<boolean> {
+  try {
+    await judging.idle({ timeoutMs });
+    return true;
+  } catch (error) {
+    if (error instanceof OpenClawError && error.code === 'E_DEADLINE') return false;
+    throw error;
+  }
 }
 
 /** True when it settled in time. */

@@ -67,11 +67,14 @@ export class Admin {
   }
 }
 
-/** Words are the user's; a bare score is a report of the environment, in words that a judge reads without guessing. */
+/** Words are the user's. A bare score is a report from outside, good or bad as a tool's result is; 0 is neither. */
 export function feedbackState(turnId: string, score: number | null, text: string | null): NextState {
   const items: NextState['items'] = [];
   if (text !== null) items.push({ role: 'user', text });
-  if (score !== null) items.push({ role: 'env', text: `feedback: ${score > 0 ? '+1' : score}` });
+  if (score !== null) {
+    const good = score === 0 ? {} : { isError: score < 0 };
+    items.push({ role: 'env', text: `feedback: ${score > 0 ? '+1' : score}`, ...good });
+  }
   return { turnId, items, arrivedAt: Date.now() };
 }
 

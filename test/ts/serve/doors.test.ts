@@ -77,7 +77,7 @@ describe('records', () => {
     expect(await say({ turn_id, score: 1 })).toEqual({ turn_id, recorded: false, outcome: 'already' });
     expect(s.ledger.observed[0]!.items).toEqual([
       { role: 'user', text: 'too long' },
-      { role: 'env', text: 'feedback: -1' },
+      { role: 'env', text: 'feedback: -1', isError: true },
     ]);
     expect(await say({ turn_id })).toMatchObject({ error: { param: 'score' } });
     expect(await say({ turn_id: 'none', score: 1 })).toMatchObject({ error: { code: 'not_found' } });

@@ -215,7 +215,7 @@ describe('hostile and broken clients', () => {
     greedy.send({ type: 'turn.end', seq: 2, turn: 't', finish: 'stop' });
     for (let seq = 3; seq < 9; seq++) greedy.send({ type: 'open', seq, session: 's' });
     expect(await greedy.closed).toBe(1008);
-    expect(greedy.frames.at(-1)).toMatchObject({ type: 'error', code: 'E_BUSY' });
+    expect(greedy.frames).toContainEqual(expect.objectContaining({ type: 'error', code: 'E_BUSY' }));
   });
 
   it('open turns hold a bounded number of bytes', async () => {
@@ -225,7 +225,7 @@ describe('hostile and broken clients', () => {
     send({ type: 'turn.start', seq: 1, session: 's', turn: 't', messages: [user('x')] });
     for (let seq = 2; seq < 9; seq++) send({ type: 'turn.delta', seq, turn: 't', text: 'y'.repeat(100) });
     expect(await closed).toBe(1013);
-    expect(frames.at(-1)).toMatchObject({ type: 'error', code: 'E_BUSY' });
+    expect(frames).toContainEqual(expect.objectContaining({ type: 'error', code: 'E_BUSY' }));
   });
 
   it('one that does not answer pings is cut off', async () => {

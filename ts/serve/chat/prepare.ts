@@ -11,6 +11,8 @@ export interface Prepared {
   sampling: Sampling;
   /** tokens asked for, where less is given */ clampedFrom: number | null;
   /** main | side | no:<reason>, as the reply's header says it */ recorded: string;
+  /** settles when the next state of the turn before is durable; the commit waits for it, the first token does not */
+  observed: Promise<void>;
 }
 
 export interface PrepareDeps {
@@ -28,9 +30,13 @@ export async function prepare(
   deps: PrepareDeps,
 ): Promise<Prepared> {
   const { policy, ledger, sessions, events } = deps;
-  const resolved = await sessions.resolve({ userId, headers, body: request.twins, messages: request.messages });
-  if (resolved.next) await observe(resolved.next, resolved.sessionId, ledger, events);
-  const optedOut = await ledger.optedOut(userId);
+  const [resolved, optedOut] = await Promise.all([
+    sessions.resolve({ userId, headers, body: request.twins, messages: request.messages }),
+    ledger.optedOut(userId),
+  ]);
+  const observed = resolved.next ? observe(resolved.next, resolved.sessionId, ledger, events) : Promise.resolve();
+  // whoever waits for it hears of a failure; where nobody comes to wait, the request has failed of something else
+  observed.catch(() => {});
   const promptIds = policy.renderChat(request.messages, { tools: request.tools, pinned: resolved.pinned });
   const { maxTokens, clampedFrom } = replyRoom(
     request.maxTokens,
@@ -45,6 +51,7 @@ export async function prepare(
     sampling: samplingOf(request, maxTokens),
     clampedFrom,
     recorded: optedOut ? 'no:opted-out' : resolved.kind,
+    observed,
   };
 }
 

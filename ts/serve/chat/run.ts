@@ -109,6 +109,7 @@ export class Run {
   }
 
   private async commit(generated: Generated): Promise<Committed> {
+    await this.o.prepared.observed;
     const turn = this.turn(this.finish(generated), generated.version);
     // The client left while the last tokens were on their way: it never saw the end.
     if (this.o.signal.aborted) {
