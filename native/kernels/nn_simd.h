@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 
+#include "native/base/cpu.h"
 #include "native/kernels/nn.h"
 
 namespace openclaw {
@@ -103,5 +104,7 @@ struct NnTable {
 };
 
 const NnTable& nn_table();
+// For tests: another level than cpu_isa()'s, from now on. Throws E_ARGUMENT when this CPU does not have it.
+void set_nn_isa(Isa isa);
 
 }  // namespace openclaw
