@@ -65,8 +65,10 @@ describe.skipIf(smollmFile === null)(
       const file = oracle<TeacherFile>('teacher');
       const reply = file.replyIds;
       const gather = Int32Array.from(file.student.topIds.flat());
-      for (const [i, teacher] of [file.student, ...file.teachers].entries()) {
-        const promptIds = 'promptIds' in teacher ? teacher.promptIds : file.promptIds;
+      const { promptIds: studentPrompt, student } = file;
+      const readers = [{ ...student, promptIds: studentPrompt, onStudentTop: student.topLogprobs }, ...file.teachers];
+      for (const [i, teacher] of readers.entries()) {
+        const { promptIds } = teacher;
         const ids = Int32Array.from([...promptIds, ...reply]);
         const lane = i % 2 === 0 ? 'serve' : 'train';
         const scored = await policy.score(ids, { from: promptIds.length, topK: 20, gather, version: 'base', lane });
