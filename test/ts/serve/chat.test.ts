@@ -256,8 +256,12 @@ describe('a streamed reply', () => {
   });
 
   it('whose client leaves between the commit and the last byte is aborted after all', async () => {
-    const { url, ledger } = await on('short');
-    ledger.commitDelayMs = 150;
+    const { url, ledger, http } = await on('short');
+    let open = () => {};
+    ledger.commitGate = new Promise((resolve) => {
+      open = resolve;
+    });
+    const gone = new Promise((resolve) => http.once('connection', (socket) => socket.once('close', resolve)));
     const leave = new AbortController();
     const response = await fetch(`${url}/v1/chat/completions`, {
       method: 'POST',
@@ -265,15 +269,14 @@ describe('a streamed reply', () => {
       body: JSON.stringify({ messages: [user('hi')], stream: true }),
       signal: leave.signal,
     });
-    const reader = response.body!.getReader();
-    await reader.read();
-    setTimeout(() => leave.abort(), 50);
-    await expect(
-      reader.read().then(async function more(r): Promise<unknown> {
-        return r.done ? r : reader.read().then(more);
-      }),
-    ).rejects.toThrow();
-    await until(() => ledger.last()?.state === 'refused');
+    const read = response.text();
+    await until(() => ledger.turns.size === 1);
+    expect(ledger.last().state).toBe('served');
+    leave.abort();
+    await expect(read).rejects.toThrow();
+    await gone;
+    open();
+    await until(() => ledger.last().state === 'refused');
     expect(ledger.last().refusal).toBe('aborted');
   });
 

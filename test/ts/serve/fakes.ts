@@ -137,6 +137,7 @@ export class FakeLedger implements ServeLedger {
   readonly optOuts = new Set<string>();
   /** in order: what was asked of the ledger */ readonly log: string[] = [];
   commitDelayMs = 0;
+  /** a commit does not return before this resolves */ commitGate: Promise<void> = Promise.resolve();
   updateRows: Update[] = [];
 
   async commitTurn(turn: Turn, o: { refuse?: Refusal } = {}): Promise<void> {
@@ -148,6 +149,7 @@ export class FakeLedger implements ServeLedger {
     const refusal = o.refuse ?? null;
     this.turns.set(turn.id, { ...turn, state: refusal ? 'refused' : 'served', refusal, trainedVersion: null });
     this.log.push(`commit ${refusal ?? 'served'}`);
+    await this.commitGate;
   }
   async abortTurn(turnId: string): Promise<void> {
     const turn = this.turns.get(turnId)!;
