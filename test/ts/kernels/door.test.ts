@@ -5,7 +5,7 @@ import { binary } from '../../../lib/index.js';
 import * as kernels from '../../../ts/kernels/index.js';
 import { OpenClawError } from '../../../ts/record/index.js';
 
-const f = (...x: number[]): Float32Array => Float32Array.of(...x);
+const f = (...x: number[]) => Float32Array.of(...x);
 const i = (...x: number[]): Int32Array => Int32Array.of(...x);
 const u = (...x: number[]): Uint8Array => Uint8Array.of(...x);
 
@@ -23,7 +23,7 @@ const valid = {
 type Name = keyof typeof valid;
 const top = { k: 1, topIds: i(0, 0), topCurrent: f(-1, -1), topOld: f(-1, -1), topTeacher: f(-1, -1) };
 
-function detached(): Float32Array {
+function detached() {
   const array = f(1, 2, 3, 4);
   structuredClone(array.buffer, { transfer: [array.buffer] });
   return array;
