@@ -8,9 +8,10 @@
 #include "native/base/error.h"
 #include "native/model/batch.h"
 #include "native/model/loss_head.h"
+#include "native/model/new_adapter.h"
+#include "native/model/pack_loss.h"
 #include "native/model/parameters.h"
-#include "native/model/random.h"
-#include "native/model/train_layer.h"
+#include "native/model/trained_layers.h"
 
 namespace openclaw {
 namespace {
@@ -36,49 +37,6 @@ void validate(const TrainOptions& o, const ModelConfig& c) {
   OC_CHECK(!o.targets.empty(), Code::E_ARGUMENT, "targets: expected at least one matrix");
   for (int t : o.targets)
     OC_CHECK(t >= 0 && t < kTargets, Code::E_ARGUMENT, "targets: expected 0..%d, got %d", kTargets - 1, t);
-}
-
-// A ~ U(-1/sqrt(in), 1/sqrt(in)) as peft's kaiming_uniform(a = sqrt 5), B = 0: the adapter starts as nothing.
-LoraPair new_pair(const Matrix& w, int64_t rank, const RandomStream& random) {
-  LoraPair p;
-  p.in = w.cols;
-  p.out = w.rows;
-  p.a.resize((size_t)(rank * w.cols));
-  p.b.resize((size_t)(w.rows * rank));
-  const double bound = 1 / std::sqrt((double)w.cols);
-  for (size_t i = 0; i < p.a.size(); i++) p.a[i] = (float)(bound * (2 * random.uniform(i) - 1));
-  return p;
-}
-
-std::shared_ptr<Adapter> new_adapter(const Weights& base, const TrainOptions& o) {
-  auto out = std::make_shared<Adapter>();
-  out->rank = o.rank;
-  out->alpha = o.alpha;
-  out->layers.resize(base.layers.size());
-  for (size_t l = (size_t)o.first_layer; l < base.layers.size(); l++)
-    for (int t : o.targets)
-      out->layers[l][(size_t)t] =
-          new_pair(base.layers[l].w[(size_t)t], o.rank, RandomStream(o.seed, l * kTargets + (size_t)t));
-  return out;
-}
-
-int64_t unmasked_positions(const SequenceLoss& loss, int64_t R) {
-  if (!loss.mask) return R;
-  return std::count_if(loss.mask, loss.mask + R, [](float m) { return m != 0; });
-}
-
-void check_loss(const SequenceLoss& l, int64_t index, int64_t tokens) {
-  const long long i = (long long)index;
-  OC_CHECK(l.from >= 1 && l.from < tokens, Code::E_ARGUMENT, "losses[%lld].from: expected 1..%lld, got %lld",
-           i, (long long)tokens - 1, (long long)l.from);
-  OC_CHECK(!l.advantage == !l.old_logprob, Code::E_ARGUMENT,
-           "losses[%lld]: advantage and oldLogprob: expected both or neither", i);
-  OC_CHECK(!l.top_ids == !l.top_old && !l.top_ids == !l.top_teacher, Code::E_ARGUMENT,
-           "losses[%lld]: topIds, topOld and topTeacher: expected all or none", i);
-  OC_CHECK(!l.top_ids || l.k >= 1, Code::E_ARGUMENT, "losses[%lld].k: expected >= 1, got %lld", i,
-           (long long)l.k);
-  for (float w : {l.weight, l.w_rl, l.w_opd, l.beta, l.w_anchor})
-    OC_CHECK(std::isfinite(w), Code::E_NOT_FINITE, "losses[%lld]: a weight is not a finite number", i);
 }
 
 }  // namespace
@@ -210,105 +168,6 @@ void Trainer::Impl::fill_base(Batch& batch, const SequenceLoss* const* losses) {
     }
   }
 }
-
-namespace {
-
-// One pack's losses: its sequences, and which of its rows predict something that counts.
-struct PackLoss {
-  std::vector<LossSequence> sequences;
-  std::vector<LossPosition> positions;
-  KeptRows rows;        // of each position, in the pack
-  bool learns = false;  // some gradient is not zero
-  bool anchored = false;
-};
-
-PackLoss pack_loss(const Batch& batch, const Pack& pack, const SequenceLoss* const* losses,
-                   std::vector<std::vector<float>>* cur_logprobs) {
-  PackLoss out;
-  for (size_t n = 0; n < pack.sequences.size(); n++) {
-    const int64_t i = pack.sequences[n];
-    const SequenceLoss& loss = *losses[i];
-    const std::vector<int32_t>& ids = batch.sequences[(size_t)i].ids;
-    const int64_t R = (int64_t)ids.size() - loss.from;
-    LossSequence s{&loss, ids.data() + loss.from, unmasked_positions(loss, R), nullptr};
-    if (cur_logprobs) s.cur_logprobs = (*cur_logprobs)[(size_t)i].data();
-    for (int64_t p = 0; p < R; p++) {
-      if (!s.counts(p) && !cur_logprobs) continue;
-      out.positions.push_back({(int32_t)n, (int32_t)p});
-      out.rows.push_back(pack.rows.sequences[n].start + loss.from - 1 + p);
-    }
-    out.learns = out.learns || s.learns();
-    out.anchored = out.anchored || (loss.w_anchor != 0 && s.unmasked > 0);
-    out.sequences.push_back(s);
-  }
-  return out;
-}
-
-// The layers being trained, over one pack: activations of all of them are kept, or only their inputs, and
-// each layer is run again before its backward pass. Both ways the same arithmetic gives the same bits.
-class TrainedLayers {
- public:
-  TrainedLayers(const Weights& weights, const Adapter* adapter, const PackedRows& rows, const KeptRows* kept,
-                int64_t first, bool recompute, Workspace& ws, Lane& lane)
-      : layer_(weights, adapter, rows, ws, lane),
-        kept_(kept),
-        first_(first),
-        layers_(weights.config.layers),
-        recompute_(recompute),
-        M_(rows.rows()),
-        S_(kept ? (int64_t)kept->size() : M_),
-        D_(weights.config.hidden) {
-    for (int64_t l = first; l <= layers_; l++) inputs_.push_back(ws.take((l == layers_ ? S_ : M_) * D_));
-    for (int64_t l = first; l < layers_; l++)
-      if (!recompute || l == first || l + 1 == layers_)
-        kept_activations_.push_back(layer_.allocate(ws, kept_in(l)));
-  }
-
-  float* input() { return inputs_.front(); }
-  const float* output() const { return inputs_.back(); }
-  int64_t outputs() const { return S_; }
-
-  void forward() {
-    for (int64_t l = first_; l < layers_; l++) forward(l);
-  }
-
-  // gradient [S, D] of the output; spare [M, D] each. Returns the gradient of the input, or null when not
-  // wanted.
-  float* backward(float* gradient, float* spare, bool input_wanted, const Gradients& g) {
-    for (int64_t l = layers_ - 1; l >= first_; l--) {
-      // The last layer ran last: what it kept is still there.
-      if (recompute_ && l + 1 < layers_) forward(l);
-      float* dx = l > first_ || input_wanted ? spare : nullptr;
-      layer_.backward(l, activations(l), kept_in(l), gradient, dx, g.layers[(size_t)l]);
-      spare = gradient;
-      gradient = dx;
-    }
-    return gradient;
-  }
-
- private:
-  const KeptRows* kept_in(int64_t l) const { return l + 1 == layers_ ? kept_ : nullptr; }
-  // When recomputing, one set serves all layers but the last, whose rows may be fewer.
-  LayerActivations& activations(int64_t l) {
-    if (!recompute_) return kept_activations_[(size_t)(l - first_)];
-    return l + 1 == layers_ ? kept_activations_.back() : kept_activations_.front();
-  }
-  void forward(int64_t l) {
-    LayerActivations& a = activations(l);
-    a.x = inputs_[(size_t)(l - first_)];
-    layer_.forward(l, a, kept_in(l), inputs_[(size_t)(l - first_) + 1]);
-  }
-
-  TrainLayer layer_;
-  const KeptRows* kept_;
-  const int64_t first_, layers_;
-  const bool recompute_;
-  const int64_t M_, S_, D_;
-  std::vector<float*> inputs_;  // of each layer, and the output of the last
-  std::vector<LayerActivations> kept_activations_;
-};
-
-}  // namespace
 
 void Trainer::Impl::run_pack(const Batch& batch, const Pack& pack, const SequenceLoss* const* losses,
                              std::vector<std::vector<float>>* cur_logprobs, LossSums& sums) {
