@@ -4,6 +4,7 @@
  */
 import { Worker } from 'node:worker_threads';
 import { OpenClawError } from '../record/errors.js';
+import { driverFor } from './driver.js';
 import type { Caller } from './ledger.js';
 import type { Failure, Opened, Reply, Request, WorkerSettings } from './protocol.js';
 
@@ -30,6 +31,10 @@ export function workerUrl(here: string): URL {
   return here.endsWith('.ts') ? new URL('../../dist/ledger/worker.js', here) : new URL('./worker.js', here);
 }
 
+/** Node calls its own SQLite experimental at every start; we know, and test against it. */
+const quietly = (): { execArgv?: string[] } =>
+  driverFor(process.versions.node) === 'node:sqlite' ? { execArgv: ['--disable-warning=ExperimentalWarning'] } : {};
+
 const toError = (failure: Failure): OpenClawError => new OpenClawError(failure.code, failure.message, failure.argument);
 
 export class Client implements Caller {
@@ -52,7 +57,7 @@ export class Client implements Caller {
 
   static async open(settings: ClientSettings): Promise<Client> {
     const workerData: WorkerSettings = { folder: settings.folder };
-    const worker = new Worker(workerUrl(import.meta.url), { workerData, name: 'ledger' });
+    const worker = new Worker(workerUrl(import.meta.url), { workerData, name: 'ledger', ...quietly() });
     const opened = await firstMessage(worker, OPEN_DEADLINE_MS);
     if (!opened.opened) throw toError(opened.failure);
     return new Client(worker, settings);

@@ -1,9 +1,12 @@
 /** What the ledger promises, one behaviour each; the state machine as a whole is in machine.test.ts. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Batcher } from '../../../ts/ledger/batcher.js';
 import { driverFor, openDatabase } from '../../../ts/ledger/driver.js';
 import type { Ledger } from '../../../ts/ledger/index.js';
+import type { Reply, Request } from '../../../ts/ledger/protocol.js';
+import { Store } from '../../../ts/ledger/store.js';
 import { REFUSALS, TURN_STATES } from '../../../ts/record/index.js';
 import { makeNext, makeTurn, makeUpdate, makeVerdict, openInline, temporaryFolder } from './make.js';
 
@@ -329,6 +332,65 @@ describe('the folder', () => {
   it('a path that is no folder is named', async () => {
     const file = join(folder, 'ledger.db');
     await expect((async () => openInline(join(file, 'inside')))()).rejects.toMatchObject({ code: 'E_LEDGER' });
+  });
+});
+
+describe('transactions', () => {
+  it('many writes that arrive together share one commit; reads alone need none', async () => {
+    const other = await temporaryFolder();
+    const store = new Store(other.folder);
+    const statements = vi.spyOn(store, 'exec');
+    const commits = (): number => statements.mock.calls.filter(([sql]) => sql === 'COMMIT').length;
+    const replies: Reply[] = [];
+    const batcher = new Batcher(
+      store,
+      (reply) => replies.push(reply),
+      () => undefined,
+    );
+    const push = (id: number, op: Request['op'], ...args: unknown[]): void => batcher.push({ id, op, args, now: 1 });
+    for (let id = 1; id <= 200; id++) push(id, 'commitTurn', makeTurn(`t${id}`), null);
+    await expect.poll(() => replies.length).toBe(200);
+    expect(commits()).toBe(1);
+    push(201, 'counts');
+    push(202, 'findTurn', 't1');
+    await expect.poll(() => replies.length).toBe(202);
+    expect(commits()).toBe(1);
+    push(203, 'close');
+    await other.remove();
+  });
+
+  it('nothing is acknowledged when the commit fails, and claims made in it are free again', async () => {
+    const other = await temporaryFolder();
+    const store = new Store(other.folder);
+    const replies: Reply[] = [];
+    const batcher = new Batcher(
+      store,
+      (reply) => replies.push(reply),
+      () => undefined,
+    );
+    const push = (id: number, op: Request['op'], ...args: unknown[]): void => batcher.push({ id, op, args, now: 1 });
+    push(1, 'commitTurn', makeTurn('a'), null);
+    push(2, 'observe', makeNext('a'));
+    await expect.poll(() => replies.length).toBe(2);
+    const exec = store.exec.bind(store);
+    const spy = vi.spyOn(store, 'exec').mockImplementation((sql) => {
+      if (sql === 'COMMIT') throw new Error('disk full');
+      exec(sql);
+    });
+    push(3, 'commitTurn', makeTurn('b'), null);
+    push(4, 'claimObserved', 1);
+    await expect.poll(() => replies.length).toBe(4);
+    expect(replies.slice(2)).toMatchObject(
+      [3, 4].map((id) => ({ id, failure: { code: 'E_LEDGER', message: 'disk full' } })),
+    );
+    spy.mockRestore();
+    push(5, 'findTurn', 'b');
+    push(6, 'claimObserved', 1);
+    await expect.poll(() => replies.length).toBe(6);
+    expect(replies[4]).toEqual({ id: 5, value: null });
+    expect(replies[5]).toMatchObject({ value: [{ turn: { id: 'a' } }] });
+    push(7, 'close');
+    await other.remove();
   });
 });
 
