@@ -45,6 +45,7 @@ struct Engine::Sequence {
   Clock::time_point submitted = Clock::now();
   std::optional<Clock::time_point> deadline, first_token;
   int64_t cached = 0;
+  bool counted = false;  // in the engine's sums of prompt tokens
   // Set when the sequence has ended; told to the receiver once its place and pages are free again.
   std::function<void(Receiver&)> outcome;
   bool ended() const { return (bool)outcome; }
@@ -208,33 +209,59 @@ void Engine::end_cancelled() {
   remove_ended();
 }
 
-// Waiting requests become active in order while there are places, and pages for what they need to be read
-// plus one more for every sequence that is growing.
+// Waiting requests become active in order while there are places and pages. One that would read the same
+// beginning as a sequence that is reading it now is passed over until that can be borrowed: many requests
+// under one system prompt read it once.
 void Engine::admit() {
   VersionPtr live = versions_.live();
   if (live->root != kept_root_) cache_.keep_only(kept_root_ = live->root);
-  while (!waiting_.empty() && (int64_t)active_.size() < options_.max_in_flight) {
-    Sequence& sequence = *waiting_.front();
-    if (!sequence.version) sequence.version = live;
-    sequence.table.emplace(cache_, sequence.version->root);
-    int64_t reused = sequence.table->reuse(sequence.ids.data(), sequence.reusable());
-    int64_t needed = KvCache::pages_for(sequence.known()) - sequence.table->pages() + (int64_t)active_.size();
-    if (!active_.empty() && needed > cache_.available_pages()) {
-      sequence.table.reset();
-      if (sequence.generated() == 0 && !sequence.pass)
-        sequence.version = nullptr;  // may still start under a newer one
-      return;
+  for (auto it = waiting_.begin();
+       it != waiting_.end() && (int64_t)active_.size() < options_.max_in_flight;) {
+    Sequence& sequence = **it;
+    const bool fresh = !sequence.version;
+    if (fresh) sequence.version = live;
+    const Admission outcome = try_admit(sequence);
+    if (outcome == Admission::Admitted) {
+      active_.push_back(std::move(*it));
+      it = waiting_.erase(it);
+      in_flight_ = (int64_t)active_.size();
+      continue;
     }
-    sequence.computed = reused;
-    if (!sequence.first_token && sequence.cached == 0) {
-      sequence.cached = reused;
-      cached_tokens_ += reused;
-      prompt_tokens_ += sequence.prompt;
-    }
-    active_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
-    in_flight_ = (int64_t)active_.size();
+    sequence.table.reset();
+    if (fresh) sequence.version = nullptr;  // may still start under a newer one
+    if (outcome == Admission::NoPages) return;
+    ++it;
   }
+}
+
+// Pages must suffice for what is to be read, and one more for every sequence that is growing.
+Engine::Admission Engine::try_admit(Sequence& sequence) {
+  sequence.table.emplace(cache_, sequence.version->root);
+  const int64_t reused = sequence.table->reuse(sequence.ids.data(), sequence.reusable());
+  if (is_being_read(sequence, reused)) return Admission::PrefixUnderWay;
+  const int64_t needed =
+      KvCache::pages_for(sequence.known()) - sequence.table->pages() + (int64_t)active_.size();
+  if (!active_.empty() && needed > cache_.available_pages()) return Admission::NoPages;
+  sequence.computed = reused;
+  if (sequence.counted) return Admission::Admitted;  // put back before: its prompt is in the sums already
+  sequence.counted = true;
+  sequence.cached = reused;
+  cached_tokens_ += reused;
+  prompt_tokens_ += sequence.prompt;
+  return Admission::Admitted;
+}
+
+// Whether an active sequence is on its way to pages that this one could borrow beyond the `reused` tokens.
+bool Engine::is_being_read(const Sequence& sequence, int64_t reused) const {
+  for (const SequencePtr& other : active_) {
+    if (other->version != sequence.version || other->decoding()) continue;
+    const int64_t most = std::min(sequence.reusable(), other->known());
+    const auto apart =
+        std::mismatch(sequence.ids.begin(), sequence.ids.begin() + most, other->ids.begin()).first;
+    const int64_t common = (apart - sequence.ids.begin()) / KvCache::kBlock * KvCache::kBlock;
+    if (common > std::max(reused, other->computed)) return true;
+  }
+  return false;
 }
 
 int64_t Engine::prefill_budget() const {
@@ -256,18 +283,36 @@ void Engine::step() {
   }
 }
 
-// Decides how many tokens of each sequence this step computes, oldest first, and finds pages for them.
-std::vector<Engine::Sequence*> Engine::plan() {
+// How many tokens each sequence computes in this step: one where it decodes; of the prompt tokens half go to
+// the oldest reader, so that nobody starves, and the rest to those who have least left to read, so that a
+// short prompt does not wait for a long one.
+void Engine::share_step() {
   int64_t budget = prefill_budget();
+  std::vector<Sequence*> readers;
+  for (const SequencePtr& sequence : active_) {
+    sequence->planned = sequence->decoding() ? 1 : 0;
+    if (!sequence->decoding()) readers.push_back(sequence.get());
+  }
+  if (readers.empty()) return;
+  auto give = [&budget](Sequence& reader, int64_t most) {
+    const int64_t tokens = std::min({reader.left() - reader.planned, most, budget});
+    reader.planned += tokens;
+    budget -= tokens;
+  };
+  give(*readers.front(), budget / 2);
+  std::stable_sort(readers.begin(), readers.end(),
+                   [](const Sequence* a, const Sequence* b) { return a->left() < b->left(); });
+  for (Sequence* reader : readers) give(*reader, budget);
+}
+
+// The sequences of this step, oldest first, each with pages for what it computes.
+std::vector<Engine::Sequence*> Engine::plan() {
+  share_step();
   std::vector<Sequence*> planned;
-  for (auto it = active_.begin(); it != active_.end(); ++it) {
-    Sequence& sequence = **it;
-    if (sequence.ended() || !sequence.table) continue;  // put back a moment ago
-    sequence.planned = sequence.decoding() ? 1 : std::min(sequence.left(), budget);
-    if (sequence.planned == 0) continue;
-    if (!make_room(sequence)) continue;
-    if (!sequence.decoding()) budget -= sequence.planned;
-    planned.push_back(&sequence);
+  for (const SequencePtr& sequence : active_) {
+    if (sequence->ended() || !sequence->table || sequence->planned == 0)
+      continue;  // no table: put back a moment ago
+    if (make_room(*sequence)) planned.push_back(sequence.get());
   }
   // Those put back wait first in line, in the order they had.
   for (auto it = active_.end(); it != active_.begin();) {

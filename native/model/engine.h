@@ -115,8 +115,12 @@ class Engine {
   void run();
   bool wait_for_work();
   void end_cancelled();
+  enum class Admission { Admitted, PrefixUnderWay, NoPages };
   void admit();
+  Admission try_admit(Sequence& sequence);
+  bool is_being_read(const Sequence& sequence, int64_t reused) const;
   void step();
+  void share_step();
   std::vector<Sequence*> plan();
   bool make_room(Sequence& sequence);
   void out_of_room(Sequence& sequence);

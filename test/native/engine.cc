@@ -389,6 +389,44 @@ void bad_requests_are_refused_at_the_door() {
   CHECK_THROWS(E_ARGUMENT, Service(pages(8, 0)));
 }
 
+void requests_at_once_read_a_common_beginning_once() {
+  Service service(pages(200));
+  std::vector<std::future<Reply>> replies;
+  for (int i = 0; i < 8; i++) {
+    GenerateRequest r = request(400, 4, (uint64_t)i);
+    r.ids.push_back(i);
+    replies.push_back(service.start(r));
+  }
+  for (auto& reply : replies) reply.get();
+  EngineStats stats = service.engine.stats();
+  CHECK(stats.prompt_tokens == 8 * 401);
+  CHECK(stats.cached_tokens == 7 * 384);
+}
+
+void a_short_prompt_does_not_wait_for_a_long_one() {
+  Service service(pages(200));
+  std::atomic<int> order{0};
+  int long_at = 0, short_at = 0;
+  auto reader = std::make_shared<Collector>(), quick = std::make_shared<Collector>(),
+       holder = std::make_shared<Collector>();
+  reader->on_token = [&](size_t) { long_at = order++; };
+  quick->on_token = [&](size_t) { short_at = order++; };
+  std::promise<void> begun, release;
+  auto wait = release.get_future().share();
+  holder->on_token = [&](size_t n) {
+    if (n == 1) begun.set_value();
+    wait.wait();
+  };
+  auto a = holder->future(), b = reader->future(), c = quick->future();
+  service.engine.generate(request(5, 2, 1, 1), holder);
+  begun.get_future().wait();
+  service.engine.generate(request(500, 1, 1, 2), reader);
+  service.engine.generate(request(10, 1, 1, 3), quick);
+  release.set_value();
+  a.get(), b.get(), c.get();
+  CHECK(short_at < long_at);
+}
+
 void padding_rows_are_never_sampled() {
   Service service(pages(64));
   for (uint64_t seed = 0; seed < 10; seed++)
@@ -413,6 +451,8 @@ int main() {
   test("the queue is bounded and empties", the_queue_is_bounded_and_empties);
   test("closing aborts everything and refuses the rest", closing_aborts_everything_and_refuses_the_rest);
   test("bad requests are refused at the door", bad_requests_are_refused_at_the_door);
+  test("requests at once read a common beginning once", requests_at_once_read_a_common_beginning_once);
+  test("a short prompt does not wait for a long one", a_short_prompt_does_not_wait_for_a_long_one);
   test("padding rows are never sampled", padding_rows_are_never_sampled);
   return summary();
 }
