@@ -106,11 +106,18 @@ export function parseConfig(input: PartialConfig = {}): Config {
   return parsed.data;
 }
 
-/** File and environment under what the caller gives. @throws E_CONFIG */
-export function loadConfig(given: PartialConfig = {}, o: { file?: string; env?: NodeJS.ProcessEnv } = {}): Config {
+/**
+ * File and environment under what the caller gives.
+ * @param o.under what a command prefers to the defaults; everything else overrides it
+ * @throws E_CONFIG
+ */
+export function loadConfig(
+  given: PartialConfig = {},
+  o: { file?: string; env?: NodeJS.ProcessEnv; under?: PartialConfig } = {},
+): Config {
   const env = o.env ?? process.env;
   const file = o.file ?? env.OPENCLAW_RL_CONFIG;
-  const layers = [file ? readConfigFile(file) : {}, fromEnvironment(env), given];
+  const layers = [o.under ?? {}, file ? readConfigFile(file) : {}, fromEnvironment(env), given];
   return parseConfig(layers.reduce<Tree>((below, above) => merge(below, above as Tree), {}) as PartialConfig);
 }
 

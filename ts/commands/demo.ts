@@ -26,11 +26,8 @@ export async function demo(flags: DemoFlags): Promise<void> {
   const { method } = given.train;
   const run = `demo-${nameOf(given.model)}-${flags.persona}-${method}-${flags.seed}`;
   const dataFolder = flags.data ?? pickFolder(given.dataFolder, run);
-  const train = { ...recipe(scene), method, seed: flags.seed };
-  const settings = loadConfig(
-    { ...configOf(flags), dataFolder, train, log: { level: flags.log ?? 'warn' } },
-    fileOf(flags),
-  );
+  const under = { train: { ...recipe(scene), seed: flags.seed }, log: { level: 'warn' as const } };
+  const settings = loadConfig({ ...configOf(flags), dataFolder }, { ...fileOf(flags), under });
   const runtime = await createRuntime(settings, scene === 'stories' ? { anchors: await storyAnchors(flags.seed) } : {});
   const signal = closeOnSignal(runtime);
   const { url } = await listen(runtime, settings);

@@ -83,6 +83,13 @@ describe('loadConfig', () => {
     expect(config.train).toMatchObject({ lr: 0.2, batchTurns: 3, method: 'rl' });
   });
 
+  it('what a command prefers lies under everything that is said', () => {
+    const under = { train: { lr: 0.5, epochs: 2 }, log: { level: 'warn' as const } };
+    const config = loadConfig({}, { env: {}, file: file('{"train": {"lr": 0.1}}'), under });
+    expect(config.train).toMatchObject({ lr: 0.1, epochs: 2 });
+    expect(config.log.level).toBe('warn');
+  });
+
   it('says which file, which variable, which key is wrong', () => {
     expect(() => loadConfig({}, { env: {}, file: join(folder, 'none.json') })).toThrow(/none\.json cannot be read/);
     expect(() => loadConfig({}, { env: {}, file: file('[1]') })).toThrow(/JSON object/);
