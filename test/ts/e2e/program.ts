@@ -62,7 +62,11 @@ export class Program {
   /** Resolves with the address once it is printed. @throws with the output when the process ends or takes too long */
   async url(timeoutMs = 60_000): Promise<string> {
     const found = () => /at (http:\/\/127\.0\.0\.1:\d+)\/v1/.exec(this.output)?.[1];
-    await until(() => found() !== undefined || !this.running, timeoutMs, () => `no address was printed:\n${this.output}`);
+    await until(
+      () => found() !== undefined || !this.running,
+      timeoutMs,
+      () => `no address was printed:\n${this.output}`,
+    );
     const url = found();
     if (url === undefined) throw new Error(`the process ended before it served:\n${this.output}`);
     return url;

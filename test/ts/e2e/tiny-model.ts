@@ -55,39 +55,35 @@ export function randomModel(seed = 7, vocabSize = 400): Promise<NativePolicy> {
   );
 }
 
-/** [steps] mean cross-entropy before each step. */
-export async function memorise(policy: NativePolicy, texts: readonly Int32Array[], steps: number): Promise<number[]> {
+export interface Learned {
+  /** [steps] mean cross-entropy before each step */ losses: number[];
+  /** makes what was learned the live version */ publish(version: string): Promise<void>;
+  dispose(): void;
+}
+
+/** Trains every parameter on these texts; nothing is published yet. */
+export async function memorise(policy: NativePolicy, texts: readonly Int32Array[], steps: number): Promise<Learned> {
   const trainer = policy.trainer({ full: true, seed: 1 });
   const batch = await trainer.prepare([...texts]);
+  const weights = texts.map(() => ({ from: 1, ce: 1 / texts.length }));
   const losses: number[] = [];
-  try {
-    for (let step = 0; step < steps; step++) {
-      await trainer.zeroGrad();
-      const { ce } = await trainer.forwardBackward(
-        batch,
-        texts.map(() => ({ from: 1, ce: 1 / texts.length })),
-      );
-      losses.push(ce);
-      const h = { lr: 3e-3, beta1: 0.9, beta2: 0.98, eps: 1e-8, weightDecay: 0, maxGradNorm: 1 };
-      await trainer.optimStep(h);
-    }
-    await trainer.publish('tiny@1-00000001');
-    return losses;
-  } finally {
-    batch.dispose();
-    trainer.dispose();
+  for (let step = 0; step < steps; step++) {
+    await trainer.zeroGrad();
+    losses.push((await trainer.forwardBackward(batch, weights)).ce);
+    await trainer.optimStep({ lr: 3e-3, beta1: 0.9, beta2: 0.98, eps: 1e-8, weightDecay: 0, maxGradNorm: 1 });
   }
+  batch.dispose();
+  return { losses, publish: (version) => trainer.publish(version), dispose: () => trainer.dispose() };
 }
 
 /** Writes the folder and says where it is. */
 export async function tinyModelFolder(): Promise<string> {
   const policy = await randomModel();
   try {
-    await memorise(
-      policy,
-      SENTENCES.map((text) => policy.tokenize(text.repeat(2))),
-      30,
-    );
+    const texts = SENTENCES.map((text) => policy.tokenize(text.repeat(2)));
+    const learned = await memorise(policy, texts, 60);
+    await learned.publish('tiny@1-00000001');
+    learned.dispose();
     const folder = join(temporaryFolder(), 'tiny');
     await policy.writeModel(folder, { dtype: 'f32' });
     return folder;
