@@ -3,7 +3,7 @@
  * station meets another; what each needs it states itself, and here it gets the object.
  */
 import { existsSync, mkdirSync } from 'node:fs';
-import type { IncomingMessage, Server as HttpServer, ServerResponse } from 'node:http';
+import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
@@ -28,9 +28,9 @@ import {
   conversationAnchors,
   type OverlapKernel,
   startTraining,
-  textAnchors,
   type Training,
   type TrainStatus,
+  textAnchors,
 } from './train/index.js';
 import { createLog, EventBus, type Gauges, logEvents, Metrics } from './watch/index.js';
 

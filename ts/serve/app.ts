@@ -1,6 +1,7 @@
 /** The routes. Each is one line of wiring: who may call, what is read, who answers. */
-import type { ServerResponse } from 'node:http';
+
 import { randomUUID } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
 import { type Context, Hono } from 'hono';
 import type { Admin } from './admin.js';
 import type { ChatDoor } from './chat/door.js';

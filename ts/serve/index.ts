@@ -2,7 +2,7 @@
  * The doors: HTTP in OpenAI's shape, the WebSocket for agents that only report, the page. Built on fetch, so that it can live
  * inside any server; on Node it comes with a request handler and an upgrade handler.
  */
-import type { IncomingMessage, Server as HttpServer, ServerResponse } from 'node:http';
+import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
 import { Admin } from './admin.js';
 import { createApp } from './app.js';
@@ -22,9 +22,9 @@ import type {
   TextTools,
 } from './ports.js';
 
+export { sha256 } from './http/keys.js';
 export { IngestClient, type IngestClientOptions } from './ingest/client.js';
 export type * from './ingest/frames.js';
-export { sha256 } from './http/keys.js';
 export { isLoopback, type Listening, listen } from './node.js';
 export { OPERATIONS } from './openapi.js';
 export type * from './ports.js';

@@ -1,8 +1,8 @@
 /** A Node HTTP server around the doors: for those who do not bring one of their own. */
 import {
   createServer as createHttpServer,
-  type IncomingMessage,
   type Server as HttpServer,
+  type IncomingMessage,
   type ServerResponse,
 } from 'node:http';
 import type { AddressInfo } from 'node:net';

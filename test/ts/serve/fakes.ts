@@ -2,10 +2,10 @@
 import type { Server as HttpServer } from 'node:http';
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { type PartialConfig, parseConfig } from '../../../ts/config.js';
 import { createToolSplitter } from '../../../ts/policy/chat/tool-calls.js';
 import { textStream } from '../../../ts/policy/tokenizer/text-stream.js';
 import type { Tokenizer } from '../../../ts/policy/tokenizer/tokenizer.js';
-import { type PartialConfig, parseConfig } from '../../../ts/config.js';
 import type { Message, NextState, Refusal, Sampling, Turn, Update } from '../../../ts/record/index.js';
 import { OpenClawError } from '../../../ts/record/index.js';
 import { createServer, type Server, type ServerOptions } from '../../../ts/serve/index.js';

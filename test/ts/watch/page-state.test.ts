@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ServerEvent } from '../../../ts/watch/page/src/api.js';
-import { movingMean, type PageState, reduce, shortVersion, START } from '../../../ts/watch/page/src/state.js';
+import { movingMean, type PageState, reduce, START, shortVersion } from '../../../ts/watch/page/src/state.js';
 
 let id = 0;
 const after = (...events: Array<Omit<ServerEvent, 'id' | 'at'>>): PageState =>

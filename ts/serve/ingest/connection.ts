@@ -6,10 +6,10 @@ import type { RawData, WebSocket } from 'ws';
 import { type Code, OpenClawError, type RuntimeEvent, type Turn } from '../../record/index.js';
 import { feedbackState } from '../admin.js';
 import { toHttpError } from '../http/errors.js';
-import type { IngestDeps } from './server.js';
 import { CLOSE, type ClientFrame, clientFrame, type HelloFrame, helloFrame, type ServerFrame } from './frames.js';
 import type { IngestIdentity } from './identity.js';
-import { OpenTurns, type OpenTurn } from './open-turns.js';
+import { type OpenTurn, OpenTurns } from './open-turns.js';
+import type { IngestDeps } from './server.js';
 
 export interface ConnectionDeps extends IngestDeps {
   /** @throws when the key is wrong */ identify(hello: HelloFrame): IngestIdentity;

@@ -1,5 +1,5 @@
 /** Turns that have begun on a connection and are not ended yet. They are in memory only, and their bytes are bounded. */
-import { OpenClawError, type Message, type Tool } from '../../record/index.js';
+import { type Message, OpenClawError, type Tool } from '../../record/index.js';
 import type { ClientFrame } from './frames.js';
 
 type Start = Extract<ClientFrame, { type: 'turn.start' }>;

@@ -1,5 +1,5 @@
 /** WebSocket /v1/ingest: who may connect, and one connection per identity. What a connection does is in connection.ts. */
-import type { IncomingMessage, Server as HttpServer } from 'node:http';
+import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { type Caller, identify } from '../http/keys.js';
