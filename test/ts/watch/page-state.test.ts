@@ -3,7 +3,7 @@ import type { ServerEvent } from '../../../ts/watch/page/src/api.js';
 import { movingMean, type PageState, reduce, START, shortVersion } from '../../../ts/watch/page/src/state.js';
 
 let id = 0;
-const after = (...events: Array<Omit<ServerEvent, 'id' | 'at'>>): PageState =>
+const stateAfter = (...events: Array<Omit<ServerEvent, 'id' | 'at'>>): PageState =>
   reduce(START, { do: 'events', events: events.map((event) => ({ ...event, id: ++id, at: 0 })) });
 
 describe('what the page knows', () => {
@@ -15,7 +15,7 @@ describe('what the page knows', () => {
       correct: true,
       version: 'm@1-a',
     });
-    const state = after(session(2, true), session(1, false), session(2, true));
+    const state = stateAfter(session(2, true), session(1, false), session(2, true));
     expect(state.sessions.map((s) => [s.index, s.obeys])).toEqual([
       [1, false],
       [2, true],
@@ -23,7 +23,7 @@ describe('what the page knows', () => {
   });
 
   it('follows a turn, and counts only rewards that are numbers', () => {
-    const state = after(
+    const state = stateAfter(
       { type: 'turn.served', turnId: 't' },
       { type: 'turn.observed', turnId: 't' },
       { type: 'turn.judged', turnId: 't', reward: -1, hints: 2 },
@@ -36,7 +36,7 @@ describe('what the page knows', () => {
   });
 
   it('says what an update is doing, and forgets it when it is over', () => {
-    const running = after(
+    const running = stateAfter(
       { type: 'update.started', turns: 4 },
       { type: 'update.progress', stage: 'epoch', done: 1, total: 4 },
     );

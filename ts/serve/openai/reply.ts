@@ -110,7 +110,7 @@ function envelope(head: ReplyHead, version: string | null): Record<string, unkno
     object: 'chat.completion.chunk',
     created: head.created,
     model: head.model,
-    system_fingerprint: version,
+    ...(version === null ? {} : { system_fingerprint: version }),
     session_id: head.sessionId,
   };
 }

@@ -125,7 +125,7 @@ export interface ReplyHead {
 }
 
 interface Chunk {
-  system_fingerprint: string | null;
+  system_fingerprint?: string;
   choices: Array<{ delta: { content?: string } }>;
   error?: { message: string };
 }
