@@ -24,20 +24,37 @@ export interface TurnChain {
 
 const START: ChainPoint = { strict: 'start', loose: 'start' };
 
-const TRANSIENT_BLOCK = /<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>[\s\S]*?<<<END_OPENCLAW_INTERNAL_CONTEXT>>>/g;
-const THINKING = /<think>[\s\S]*?<\/think>/g;
+type Marks = readonly [open: string, close: string];
+const TRANSIENT: Marks = ['<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>', '<<<END_OPENCLAW_INTERNAL_CONTEXT>>>'];
+const THINKING: Marks = ['<think>', '</think>'];
 /** "[Mon 2026-11-30 22:21 UTC] ": something in brackets with a clock time in it */
 const TIME_STAMP = /^\s*\[[^\]\n]{0,60}\d{1,2}:\d{2}[^\]\n]{0,40}\]\s*/;
 /** the host's own line below the first words: "Runtime: agent=main | session=… | sessionId=…" */
 const RUNTIME_LINE = /^Runtime: \w+=.*$/m;
 
+/** characters of a message that its loose point looks at; the reply is compared besides */
+const LOOSE_CHARS = 4000;
+
 const digest = (...parts: string[]): string =>
   createHash('sha256').update(parts.join('\u0000')).digest('hex').slice(0, 32);
 const squash = (text: string): string => text.replace(/\s+/g, ' ').trim();
 
+/** Linear in the text, whatever it holds: a pattern would search to the end anew for each opening mark. */
+function withoutBlocks(text: string, [open, close]: Marks): string {
+  let rest = '';
+  let from = 0;
+  for (;;) {
+    const start = text.indexOf(open, from);
+    const end = start < 0 ? -1 : text.indexOf(close, start);
+    if (end < 0) return rest + text.slice(from);
+    rest += text.slice(from, start);
+    from = end + close.length;
+  }
+}
+
 /** Text without the blocks a host adds for one request only. */
 export function withoutTransient(text: string): string {
-  return text.replace(TRANSIENT_BLOCK, '').trim();
+  return withoutBlocks(text, TRANSIENT).trim();
 }
 
 /** A message that is nothing but such a block: not part of the talk. */
@@ -79,8 +96,8 @@ function sortKeys(value: unknown): unknown {
 }
 
 function strictText(message: Message): string {
-  const content =
-    message.role === 'assistant' ? (message.content ?? '').replace(THINKING, '') : (message.content ?? '');
+  const text = message.content ?? '';
+  const content = message.role === 'assistant' ? withoutBlocks(text, THINKING) : text;
   const calls = (message.toolCalls ?? []).map(
     (call) => `${call.function.name} ${canonicalJson(call.function.arguments)}`,
   );
@@ -89,10 +106,8 @@ function strictText(message: Message): string {
 
 function looseText(message: Message): string {
   if (message.role !== 'user') return message.role;
-  return `user\u0001${spokenWords(message)
-    .toLowerCase()
-    .replace(/[^\p{L}\p{N}]+/gu, ' ')
-    .trim()}`;
+  const words = spokenWords(message).slice(0, LOOSE_CHARS).toLowerCase();
+  return `user\u0001${words.replace(/[^\p{L}\p{N}]+/gu, ' ').trim()}`;
 }
 
 /** [messages] the point after each message; messages that do not count repeat the point before them. */

@@ -189,6 +189,15 @@ describe('words', () => {
     expect((await judgeWords('> that is wrong\nWho said this?')).reward).toBe(0);
   });
 
+  it.each(['please ', 'just ', 'no, ', 'still ', 'it is ', 'great, ', 'i said ', '```'])(
+    'is quick on %j, over and over',
+    async (part) => {
+      const started = performance.now();
+      await judgeWords(part.repeat(20_000));
+      expect(performance.now() - started).toBeLessThan(2000);
+    },
+  );
+
   it('"No." to a question of ours is an answer', async () => {
     expect((await judge(said('No.', { text: 'Shall I go on?' }))).reward).toBe(0);
   });

@@ -66,6 +66,16 @@ describe('chain points', () => {
   });
 });
 
+it('is quick on text that is made to be slow', () => {
+  const content = '<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>><think>'.repeat(30_000);
+  const started = performance.now();
+  chainPoints([
+    { role: 'user', content },
+    { role: 'assistant', content },
+  ]);
+  expect(performance.now() - started).toBeLessThan(3000);
+});
+
 describe('what a person said', () => {
   it.each([
     ['[Mon 2026-11-30 22:21 UTC] hello', 'hello'],

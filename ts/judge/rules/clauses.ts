@@ -4,6 +4,8 @@
 const HEAD = 6;
 const TAIL = 3;
 const MAX_CHARS = 6000;
+/** characters of a clause: more is no wish, and the patterns' work grows with the square */
+const MAX_CLAUSE = 400;
 
 export interface Clause {
   /** without closing mark */ text: string;
@@ -41,6 +43,7 @@ function clausesIn(sentence: string): Clause[] {
   const question = /\?["')]*$/.test(sentence);
   return sentence
     .split(CONTRAST)
+    .map((part) => part.slice(0, MAX_CLAUSE))
     .flatMap(splitOpeners)
     .map((text) => ({ text: trimmed(text), question }))
     .filter((clause) => clause.text !== '');

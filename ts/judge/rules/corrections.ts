@@ -21,7 +21,7 @@ const THE_REPLY = anyOf(
 );
 const SHOULD = anyOf(/should|must|ought to/, /needs? to|has to/, /(?:is|was) supposed to/);
 const JUDGED = 'too|still|so|not|wrong|right|correct|incorrect|false|off|bad|missing|good|great|fine|unclear';
-const LONG_IMPERATIVES =
+const IMPERATIVES =
   'use|write|say|tell|give|make|keep|put|answer|reply|respond|explain|format|phrase|express|state|add|include|show|describe|list|number|' +
   'spell|speak|talk|sound|start|begin|end|finish|mention|rewrite|rephrase|reword|shorten|simplify|expand|elaborate|stick|limit|round|call|' +
   'leave|do|try|repeat|redo|break|stay|focus|change|get';
@@ -131,8 +131,8 @@ const RULES: readonly Rule[] = [
   rule(/^(?:leave out|leave off|drop|skip|remove|omit|cut|lose|get rid of) (.+)/i, ([what], all) =>
     namesForm(what!) || /\b(?:words?|part|bit)\b/i.test(what!) ? all : null,
   ),
-  rule(new RegExp(`^(?:${LONG_IMPERATIVES}) .*\\b(?:instead|rather than)\\b`, 'i'), (_, all) => all),
-  rule(new RegExp(`^(${LONG_IMPERATIVES})\\b\\s*(.*)$`, 'i'), readImperative),
+  rule(new RegExp(`^(?:${IMPERATIVES}) .*\\b(?:instead|rather than)\\b`, 'i'), (_, all) => all),
+  rule(new RegExp(`^(${IMPERATIVES})\\b\\s*(.*)$`, 'i'), readImperative),
   rule(
     /^(?:shorter|longer|briefer|simpler|warmer|friendlier|clearer|slower|louder|nicer)\b/i,
     (_, all) => `Make it ${all}`,
@@ -145,14 +145,13 @@ export function correctionIn(clause: string): string | null {
   if (VAGUE.test(core)) return AGAIN.test(core) ? '' : null;
   for (const { pattern, read } of RULES) {
     const match = core.match(pattern);
-    if (match !== null)
-      return read(
-        match.slice(1).filter((group) => group !== undefined),
-        core,
-      );
+    if (match !== null) return read(groupsOf(match), core);
   }
   return null;
 }
+
+/** the groups that took part, in order */
+const groupsOf = ([, ...groups]: RegExpMatchArray): string[] => groups.filter((group) => group !== undefined);
 
 const ARTICLE = /^(?:the|your|these|those|this|all|any|so many|so much|such)\s+/i;
 const SINGULAR = /\b(?:list|box|table|heading|header|greeting|summary|introduction|disclaimer|paragraph|answer)$/i;

@@ -9,6 +9,8 @@ const OPENS_AS_ERROR =
 /** what shells say; only where it is all that was said */
 const SHELL_ERROR = /\b(?:command not found|no such file or directory|permission denied|operation not permitted)\b/i;
 const SHORT = 300;
+/** characters of JSON that are parsed; the event loop waits for it */
+const MAX_JSON = 200_000;
 
 /** null: this item is no tool result, or says nothing about success */
 export function toolScore(item: Item): 1 | -1 | null {
@@ -35,7 +37,7 @@ function exitCodeIn(text: string): boolean | null {
 
 /** null: not JSON, or JSON that does not say */
 function jsonFailure(text: string): boolean | null {
-  if (!text.trimStart().startsWith('{')) return null;
+  if (text.length > MAX_JSON || !text.trimStart().startsWith('{')) return null;
   try {
     const { error, isError, success, ok, status } = JSON.parse(text) as Record<string, unknown>;
     if (isError === true || success === false || ok === false) return true;
