@@ -22,6 +22,7 @@ const version = (name: string, parent: string, state: string, turnIds: string[])
   state,
   folder: name,
   turnIds,
+  metrics: {},
 });
 const book = (turns: BookTurn[], versions: BookVersion[], times: Array<[string, number]> = []): Book => ({
   turns,

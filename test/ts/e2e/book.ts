@@ -25,6 +25,7 @@ export interface BookVersion {
   state: string;
   folder: string | null;
   turnIds: string[];
+  metrics: Record<string, number>;
 }
 
 export interface Book {
@@ -45,13 +46,19 @@ export function readBook(folder: string): Book {
     const all = <T>(sql: string) => db.prepare(sql).all() as T[];
     if (all("SELECT 1 FROM sqlite_master WHERE name = 'turn'").length === 0) return EMPTY;
     const turns = all<Record<string, unknown>>('SELECT * FROM turn ORDER BY seq').map(toTurn);
-    const versions = all<Omit<BookVersion, 'turnIds'> & { turn_ids: string }>('SELECT * FROM version ORDER BY seq');
+    const versions = all<Omit<BookVersion, 'turnIds' | 'metrics'> & { turn_ids: string; metrics: string }>(
+      'SELECT * FROM version ORDER BY seq',
+    );
     const trained = all<{ turn_id: string; n: number }>(
       "SELECT turn_id, COUNT(*) AS n FROM event WHERE kind = 'trained' GROUP BY turn_id",
     );
     return {
       turns,
-      versions: versions.map((row) => ({ ...row, turnIds: JSON.parse(row.turn_ids) as string[] })),
+      versions: versions.map(({ turn_ids, metrics, ...row }) => ({
+        ...row,
+        turnIds: JSON.parse(turn_ids) as string[],
+        metrics: JSON.parse(metrics) as Record<string, number>,
+      })),
       live: versions.find((row) => row.state === 'live')?.version ?? null,
       timesTrained: new Map(trained.map((row) => [row.turn_id, Number(row.n)])),
       damage: [

@@ -73,6 +73,9 @@ describe.skipIf(!NANO)('the demo with claw-nano (skipped where models/claw-nano 
       for (const { version } of report.sessions) expect(known).toContain(version);
       expect(problemsOfVersions(book.versions, base)).toEqual([]);
       expect(problemsOfTraining(book)).toEqual([]);
+      const page = readFileSync(new URL('../../../docs/operations.md', import.meta.url), 'utf8');
+      const metrics = book.versions.flatMap((version) => Object.keys(version.metrics));
+      expect(metrics.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
       // The last measure is of what was learned, the first of what was there.
       const measured = book.turns.filter((turn) => turn.kind === 'side');
       expect(measured.at(-1)!.version).toBe(book.live);
