@@ -12,6 +12,7 @@ const checks = [
   ['biome', ['node_modules/@biomejs/biome/bin/biome', 'ci', '--error-on-warnings', '.']],
   ['clang-format', ['node_modules/clang-format/index.js', '--dry-run', '--Werror', ...sources]],
   ['tsc', ['node_modules/typescript/bin/tsc', '--noEmit', '-p', '.']],
+  ['tsc of the page', ['node_modules/typescript/bin/tsc', '--noEmit', '-p', 'ts/watch/page']],
 ];
 let failed = 0;
 for (const [name, args] of checks) {

@@ -103,7 +103,7 @@ class TrainingLoop implements Training {
 
   async restore(): Promise<void> {
     const live = await this.o.ledger.liveUpdate();
-    this.updates = (await this.o.ledger.nextUpdateNumber()) - 1;
+    this.updates = (await this.o.ledger.counts()).updates;
     this.initial = await this.learner.exportState(true);
     const mean = await this.o.ledger.getMeta('train.baseline');
     if (mean !== null) this.baseline = { mean: Number(mean) };
@@ -277,7 +277,7 @@ class TrainingLoop implements Training {
     await o.ledger.commitUpdate(update, { trained: turnIds, refused: [] });
     await this.learner.publish(version);
     this.live = version;
-    this.updates = number;
+    this.updates++;
     this.failure = null;
     this.failuresInARow = 0;
     o.emit({ type: 'update.done', version, parent, turns: batch.length, metrics, ms: this.clock() - started });

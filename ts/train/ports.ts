@@ -14,7 +14,8 @@ export interface TrainLedger {
   commitUpdate(update: Update, o: { trained: string[]; refused: Array<[string, Refusal]> }): Promise<void>;
   updates(o?: { limit?: number }): Promise<Update[]>;
   liveUpdate(): Promise<Update | null>;
-  nextUpdateNumber(): Promise<number>;
+  /** reserves a number: never given twice, also after a crash */ nextUpdateNumber(): Promise<number>;
+  counts(): Promise<{ updates: number }>;
   getMeta(key: string): Promise<string | null>;
   setMeta(key: string, value: string): Promise<void>;
 }

@@ -80,8 +80,12 @@ export class MemoryLedger implements TrainLedger {
   async liveUpdate() {
     return this.committed.at(-1) ?? null;
   }
+  private numbers = 0;
   async nextUpdateNumber() {
-    return this.committed.length + 1;
+    return ++this.numbers;
+  }
+  async counts() {
+    return { updates: this.committed.length };
   }
   async getMeta(key: string) {
     return this.meta.get(key) ?? null;
