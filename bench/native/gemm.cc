@@ -37,7 +37,7 @@ double peak_gflops() {
   const int64_t repeats = 300;
   double s = seconds(true, [&] {
     for (int64_t i = 0; i < repeats; i++)
-      t.block(t.rows, t.cols, 256, 1.f, a.data(), 256, panel.data(), c.data(), t.cols, false);
+      t.block(t.rows, t.cols, 256, 1.f, a.data(), 256, panel.data(), t.cols, 0, c.data(), t.cols, false);
   });
   return 2e-9 * t.rows * t.cols * 256 * repeats / s;
 }

@@ -11,6 +11,7 @@
 
 #include "native/kernels/nn_simd.h"
 #include "native/kernels/scratch.h"
+#include "native/kernels/units.h"
 
 namespace openclaw {
 namespace {
@@ -18,27 +19,11 @@ namespace {
 constexpr int64_t kFewQueries = 4;   // up to here keys are not packed: dot products, as in decoding
 constexpr int64_t kDecodeKeys = 64;  // keys between two updates of the running maximum in decoding
 constexpr int64_t kDecodeRun = 16;   // keys taken at once: their values stay in the first-level cache
-// Below this many multiply-adds waking a second thread costs more than it saves.
-constexpr int64_t kSerialWork = 512 * 1024;
-
-int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 void check_heads(int64_t H, int64_t G, int64_t E) {
   OC_CHECK(H >= 1 && G >= 1 && H % G == 0, Code::E_SHAPE,
            "heads: expected H a multiple of G >= 1, got H = %lld, G = %lld", (long long)H, (long long)G);
   OC_CHECK(E >= 1, Code::E_SHAPE, "E: expected >= 1, got %lld", (long long)E);
-}
-
-template <typename Body>
-void for_units(Lane& lane, int64_t n, int64_t work, const Body& body) {
-  if (n > 1 && work >= kSerialWork) {
-    lane.parallel_for(n, 1, [&body](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; i++) body(i);
-    });
-    return;
-  }
-  lane.yield_point();
-  for (int64_t i = 0; i < n; i++) body(i);
 }
 
 // Rows that an inner product may read in whole vectors: `data` itself, or a padded copy when E is not a whole
@@ -64,8 +49,7 @@ void pack_transposed(Rows rows, int64_t n, int64_t E, float* panels, const GemmT
                 panels + i * E);
 }
 
-// --- few queries: decoding
-// ------------------------------------------------------------------------------------------
+// --- few queries: decoding ---------------------------------------------------------------------------------
 
 const float* kv_row(float* const* side, const KvView& kv, int64_t t, int64_t g, int64_t E) {
   return side[t / kv.block] + (g * kv.block + t % kv.block) * E;
@@ -117,14 +101,14 @@ void decode_group(const float* q, float* out, const KvView& kv, int64_t length, 
   for (int64_t h = 0; lse && h < group; h++) lse[h] = m[h] + std::log(l[h]);
 }
 
-// --- many queries
-// ---------------------------------------------------------------------------------------------------
+// --- many queries ------------------------------------------------------------------------------------------
 
 struct Tiles {
   int64_t queries, keys;
 };
 
-Tiles forward_tiles(const GemmTable& t) { return {8 * t.rows, 6 * 16}; }
+// Whole product tiles both ways; scores, keys and values of a tile together fit the second-level cache.
+Tiles tiles_of(const GemmTable& t) { return {8 * t.rows, 96}; }
 
 struct Forward {
   const float* q;
@@ -155,7 +139,7 @@ void forward_block(const Forward& f, int64_t i0, int64_t R, int64_t g) {
   static thread_local Scratch scratch;
   const GemmTable& t = *nn_table().gemm;
   const AttentionTable& a = *nn_table().attention;
-  const Tiles tiles = forward_tiles(t);
+  const Tiles tiles = tiles_of(t);
   const int64_t group = f.H / f.G, width = round_up(f.E, t.lanes), lds = tiles.keys + t.lanes;
   float* S =
       scratch.floats(R * lds + tiles.keys * (3 * width + f.E) + t.cols * f.E + group * R * (width + 2));
@@ -185,8 +169,7 @@ void forward_block(const Forward& f, int64_t i0, int64_t R, int64_t g) {
   }
 }
 
-// --- backward
-// -------------------------------------------------------------------------------------------------------
+// --- backward ----------------------------------------------------------------------------------------------
 
 struct Backward {
   const float *q, *k, *v, *out, *dout, *lse;
@@ -226,7 +209,7 @@ BackwardBuffers backward_buffers(Scratch& scratch, const Tiles& tiles, const Bac
 void backward_tile(const Backward& b, const BackwardBuffers& u, Rows k, int64_t h, int64_t i0, int64_t R,
                    int64_t t0, int64_t n, const float* delta, bool first_queries, const GemmTable& t) {
   const AttentionTable& a = *nn_table().attention;
-  const int64_t g = h / (b.H / b.G), E = b.E, width = round_up(E, t.lanes);
+  const int64_t g = h / (b.H / b.G), E = b.E;
   const float *q = b.q + i0 * b.ldq + h * E, *dout = b.dout + i0 * b.lddo + h * E;
   t.block(R, n, E, b.scale, q, b.ldq, u.k_panels, t.cols, E * t.cols, u.S, u.lds, false);
   t.block(R, n, E, 1.f, dout, b.lddo, u.v_panels, t.cols, E * t.cols, u.dP, u.lds, false);
@@ -235,7 +218,6 @@ void backward_tile(const Backward& b, const BackwardBuffers& u, Rows k, int64_t 
   t.transpose(u.dP, u.lds, R, n, u.dPt, u.ldst, false);
   const Rows do_rows = whole_rows(dout, b.lddo, R, E, u.do_rows, t),
              q_rows = whole_rows(q, b.ldq, R, E, u.q_rows, t);
-  (void)width;
   t.block(n, E, R, 1.f, u.St, u.ldst, do_rows.data, do_rows.stride, t.cols, b.dv + t0 * b.lddv + g * E,
           b.lddv, !first_queries);
   t.block(n, E, R, 1.f, u.dPt, u.ldst, q_rows.data, q_rows.stride, t.cols, b.dk + t0 * b.lddk + g * E, b.lddk,
@@ -246,7 +228,7 @@ void backward_tile(const Backward& b, const BackwardBuffers& u, Rows k, int64_t 
 void backward_group(const Backward& b, int64_t g, Lane& lane) {
   static thread_local Scratch scratch;
   const GemmTable& t = *nn_table().gemm;
-  const Tiles tiles = {8 * t.rows, 96};
+  const Tiles tiles = tiles_of(t);
   const BackwardBuffers u = backward_buffers(scratch, tiles, b, t);
   const int64_t group = b.H / b.G, E = b.E;
   for (int64_t j = 0; j < group; j++) {
@@ -285,7 +267,7 @@ void attention(const float* q, int64_t ldq, const KvView& kv, int64_t start, int
                    lse ? lse + i * H + g * (H / G) : nullptr);
     });
   const Forward f{q, ldq, kv, start, count, H, G, E, scale, out, ldo, lse};
-  const int64_t rows = forward_tiles(*nn_table().gemm).queries, blocks = (count + rows - 1) / rows;
+  const int64_t rows = tiles_of(*nn_table().gemm).queries, blocks = ceil_div(count, rows);
   for_units(lane, blocks * G, work, [&](int64_t unit) {
     const int64_t i0 = (blocks - 1 - unit / G) * rows;  // the longest first
     forward_block(f, i0, std::min(rows, count - i0), unit % G);

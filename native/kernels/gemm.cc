@@ -12,38 +12,22 @@
 
 #include "native/kernels/nn_simd.h"
 #include "native/kernels/scratch.h"
+#include "native/kernels/units.h"
 
 namespace openclaw {
 namespace {
 
-// Below this many multiply-adds waking a second thread costs more than it saves.
-constexpr int64_t kSerialWork = 512 * 1024;
 // Up to this many tokens `linear` takes dot products along K instead of packing X.
 constexpr int64_t kFewTokens = 8;
 // Panels of X kept at once (floats): 4 MiB. Longer batches go in slabs.
 constexpr int64_t kSlabFloats = 1 << 20;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// body(i) for i in [0, n). `work`: multiply-adds in all.
-template <typename Body>
-void for_units(Lane& lane, int64_t n, int64_t work, const Body& body) {
-  if (n > 1 && work >= kSerialWork) {
-    lane.parallel_for(n, 1, [&body](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; i++) body(i);
-    });
-    return;
-  }
-  lane.yield_point();
-  for (int64_t i = 0; i < n; i++) body(i);
-}
 
 // [0, size) in equal pieces of at most `most`, each a multiple of `step`.
 struct Cut {
   int64_t size, piece, count;
   Cut(int64_t size, int64_t most, int64_t step) : size(size) {
     const int64_t pieces = std::max<int64_t>(1, ceil_div(size, most));
-    piece = std::max(step, ceil_div(ceil_div(size, pieces), step) * step);
+    piece = std::max(step, round_up(ceil_div(size, pieces), step));
     count = std::max<int64_t>(1, ceil_div(size, piece));
   }
   int64_t begin(int64_t i) const { return i * piece; }
@@ -76,8 +60,7 @@ void clear_rows(float* C, int64_t ldc, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; r++) std::fill_n(C + r * ldc, width, 0.f);
 }
 
-// --- linear, few tokens
-// ---------------------------------------------------------------------------------------------
+// --- linear, few tokens ------------------------------------------------------------------------------------
 
 void linear_few(const float* X, int64_t ldx, int64_t M, const Matrix& W, float* Y, int64_t ldy,
                 bool accumulate, Lane& lane) {
@@ -94,8 +77,7 @@ void linear_few(const float* X, int64_t ldx, int64_t M, const Matrix& W, float* 
   });
 }
 
-// --- linear, many tokens
-// --------------------------------------------------------------------------------------------
+// --- linear, many tokens -----------------------------------------------------------------------------------
 
 // X as panels: piece by piece of K, and in a piece panel by panel, [depth][cols].
 struct TokenPanels {
@@ -164,8 +146,7 @@ void linear_many(const float* X, int64_t ldx, int64_t M, const Matrix& W, float*
   });
 }
 
-// --- the others
-// -----------------------------------------------------------------------------------------------------
+// --- the others --------------------------------------------------------------------------------------------
 
 // One operand of a product: element (i, j) at data[i * row + j * col], one of the steps being 1.
 struct Operand {

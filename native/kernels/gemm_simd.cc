@@ -65,17 +65,33 @@ void tile(int64_t K, float alpha, const float* A, int64_t lda, const float* B, i
     __builtin_prefetch(C + r * ldc, 1);
     __builtin_prefetch(C + r * ldc + cols - 1, 1);
   }
-  for (int64_t k = 0; k < K; k++, B += ldb) {
+  auto step = [&](int64_t k) __attribute__((always_inline)) {
     vf b[NV];
 #pragma GCC unroll 2
-    for (int v = 0; v < NV; v++) b[v] = vload(B + v * OC_VL);
+    for (int v = 0; v < NV; v++) {
+      b[v] = vload(B + v * OC_VL);
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < R; r++) {
       vf x = vset(a[r][k]);
 #pragma GCC unroll 2
-      for (int v = 0; v < NV; v++) sum[r][v] += x * b[v];
+      for (int v = 0; v < NV; v++) {
+        sum[r][v] += x * b[v];
+      }
     }
+    B += ldb;
+  };
+  constexpr int kLine = 16;  // numbers in a cache line
+  int64_t k = 0;
+  for (; k + kLine <= K; k += kLine) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) {
+      __builtin_prefetch(a[r] + R * lda + k);  // the rows of the tile below
+    }
+#pragma GCC unroll 1
+    for (int i = 0; i < kLine; i++) step(k + i);
   }
+  for (; k < K; k++) step(k);
   store_tile<R, NV>(sum, alpha, C, ldc, cols, accumulate);
 }
 
