@@ -14,8 +14,7 @@ inline void each(int64_t n, Body body, Last last) {
   for (; i < n; i++) last(i);
 }
 
-// --- RMS norm
-// ------------------------------------------------------------------------------------------------
+// --- RMS norm ----------------------------------------------------------------------------------------------
 
 inline float sum_squares_row(const float* x, int64_t D) {
   vf sums[2] = {};
@@ -74,8 +73,7 @@ void rms_norm_dw(const float* dy, const float* x, const float* inv_rms, int64_t 
   }
 }
 
-// --- rotary embedding
-// ----------------------------------------------------------------------------------------
+// --- rotary embedding --------------------------------------------------------------------------------------
 
 // (a, b) turned by the angle of (c, s): a' = a c - b s, b' = b c + a s.
 void rope_head(float* a, float* b, const float* c, const float* s, int64_t half) {
@@ -108,8 +106,7 @@ void rope(float* x, int64_t heads, int64_t E, const float* cos_sin, bool inverse
   }
 }
 
-// --- SwiGLU
-// --------------------------------------------------------------------------------------------------
+// --- SwiGLU ------------------------------------------------------------------------------------------------
 
 // 1 / (1 + e^-x), from the side where the exponential is at most 1. NaN in, NaN out.
 inline vf sigmoid(vf x) {
