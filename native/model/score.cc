@@ -5,6 +5,7 @@
 #include "native/base/error.h"
 #include "native/kernels/logit_stats.h"
 #include "native/model/kv_cache.h"
+#include "native/model/token_ids.h"
 
 namespace openclaw {
 namespace {
@@ -23,18 +24,12 @@ void validate(const ScoreRequest& request, const ModelConfig& config) {
            (long long)n - 1, (long long)request.from);
   OC_CHECK(request.top_k >= 0 && request.top_k <= config.vocab, Code::E_ARGUMENT,
            "topK: expected 0..%lld, got %lld", (long long)config.vocab, (long long)request.top_k);
-  for (size_t i = 0; i < request.ids.size(); i++)
-    OC_CHECK(request.ids[i] >= 0 && request.ids[i] < config.vocab, Code::E_TOKEN_ID,
-             "ids[%zu]: expected a token id in 0..%lld, got %d", i, (long long)config.vocab - 1,
-             request.ids[i]);
+  check_token_ids(request.ids, config.vocab, "ids");
   const int64_t rows = request.rows(), gathered = (int64_t)request.gather.size();
   OC_CHECK(gathered % rows == 0, Code::E_SHAPE,
            "gather: expected a multiple of the %lld scored positions, got %lld ids", (long long)rows,
            (long long)gathered);
-  for (size_t i = 0; i < request.gather.size(); i++)
-    OC_CHECK(request.gather[i] >= 0 && request.gather[i] < config.vocab, Code::E_TOKEN_ID,
-             "gather[%zu]: expected a token id in 0..%lld, got %d", i, (long long)config.vocab - 1,
-             request.gather[i]);
+  check_token_ids(request.gather, config.vocab, "gather");
 }
 
 ScorePass::ScorePass(ScoreRequest request, VersionPtr version)
