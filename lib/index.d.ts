@@ -75,12 +75,12 @@ export interface NativeGenerateRequest {
 }
 export interface NativeGenerated {
   ids: Int32Array;
-  logprobs: Float32Array;
+  /** full softmax at temperature 1 over all rows of the head, whatever the sampling parameters */ logprobs: Float32Array;
   finish: 'stop' | 'length' | 'abort' | 'deadline';
   version: string;
-  cachedTokens: number;
-  msToFirst: number;
-  ms: number;
+  /** prompt tokens whose keys and values an earlier request had computed */ cachedTokens: number;
+  /** from submission to the first token; NaN when none came */ msToFirst: number;
+  /** from submission to the end */ ms: number;
 }
 export interface NativeGeneration {
   done: Promise<NativeGenerated>;

@@ -114,10 +114,11 @@ void Engine::close() {
 void Engine::run() {
   while (wait_for_work()) {
     end_cancelled();
-    admit();
     try {
+      admit();
       step();
     } catch (...) {  // memory for the step itself could not be had
+      if (active_.empty() && !waiting_.empty()) fail_sequence(*waiting_.front(), std::current_exception());
       for (auto& sequence : active_) fail_sequence(*sequence, std::current_exception());
     }
     remove_ended();

@@ -183,6 +183,30 @@ describe('score', () => {
   );
 });
 
+describe.each([
+  ['llama', {}],
+  ['llama with its own head', { tiedHead: false }],
+  ['llama with scaled rotation', { ropeScaling: { kind: 'llama3' as const, factor: 8, originalContext: 128 } }],
+  ['qwen2', { arch: 'qwen2' as const, qkvBias: true }],
+  ['qwen3', { arch: 'qwen3' as const, qkNorm: true, headDim: 16 }],
+])('%s', (_, change) => {
+  it.each(['f32', 'bf16'] as const)('in %s records what both lanes score, in chunks or one by one', async (dtype) => {
+    const policy = await binary.randomPolicy(
+      { ...tinyConfig, ...change },
+      { seed: 5, std: 0.2 },
+      { ...tinyOptions, dtype },
+    );
+    const ids = Int32Array.from({ length: 300 }, (_, i) => (i * 7) % 90);
+    const said = await policy.generate(request({ ids, maxTokens: 80 }), ignore).done;
+    for (const lane of ['serve', 'train'] as const) {
+      const all = Int32Array.from([...ids, ...said.ids]);
+      const scored = await policy.score({ ...scoreRequest, ids: all, from: 300, lane });
+      expect(farthest(scored.logprobs, said.logprobs)).toBeLessThan(dtype === 'f32' ? 1e-4 : 1e-3);
+    }
+    await policy.close();
+  });
+});
+
 describe('versions', () => {
   const ones = (n: number, value: number) => new Float32Array(n).fill(value);
   const adapter = (strength: number) => ({
