@@ -50,6 +50,7 @@ export interface ModelTrainer {
     weightDecay: number;
     maxGradNorm: number;
   }): Promise<{ gradNorm: number }>;
+  zeroGrad(): Promise<void>;
   publish(version: string): Promise<void>;
   dispose(): void;
 }
@@ -117,7 +118,7 @@ export const NANO_SHAPE: ModelShape = {
 
 /** How it is trained; docs/decisions/nano-model.md says what else was tried. */
 const RECIPE = {
-  tokens: 4_000_000,
+  tokens: 7_000_000,
   /** padded tokens in a step */ batchTokens: 1536,
   lr: 3e-3,
   /** lr falls along a cosine to this share of it */ lrEnd: 0.02,
@@ -135,7 +136,7 @@ const RECIPE = {
   activationBytes: 256 * 1024 * 1024,
 } as const;
 
-const REPORT_EVERY = 200;
+const REPORT_EVERY = 100;
 
 /** Trains and writes the model; resolves with what it can do. */
 export async function makeModel(o: MakeModelOptions): Promise<MadeModel> {
@@ -229,6 +230,7 @@ async function step(trainer: ModelTrainer, talks: TrainingTokens[], lr: number):
       mask: Float32Array.from(talk.learned.subarray(1)),
       ce: learned[i]! / all,
     }));
+    await trainer.zeroGrad();
     const { ce } = await trainer.forwardBackward(batch, losses);
     const { beta1, beta2, eps, weightDecay, maxGradNorm } = RECIPE;
     await trainer.optimStep({ lr, beta1, beta2, eps, weightDecay, maxGradNorm });

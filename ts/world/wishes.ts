@@ -37,7 +37,13 @@ const PHRASES: Record<Wish, Phrases> = {
       'No bold, please.',
       'Please stop using bold.',
     ],
-    orders: ['do not use bold text', 'no bold text', 'write without bold', 'avoid bold words', "don't use bold"],
+    orders: [
+      'do not use bold text',
+      'no bold text',
+      'write without bold',
+      'avoid bold words',
+      'write plain text without bold',
+    ],
     wants: ['no bold text', 'a reply without bold text'],
   },
   'no-numbers': {
@@ -53,8 +59,8 @@ const PHRASES: Record<Wish, Phrases> = {
       'do not use a numbered list',
       'do not number the steps',
       'no numbered list',
-      "don't number it",
-      'avoid lists',
+      'write it without a numbered list',
+      'write plain sentences, not a list',
       'write sentences, not a list',
     ],
     wants: ['no numbered list', 'sentences and not a list'],
@@ -71,8 +77,9 @@ const PHRASES: Record<Wish, Phrases> = {
       'do not put the answer in a box',
       'no boxed answer',
       'leave out the box',
-      'do not box the answer',
-      "don't use a box",
+      'do not give the answer in a box',
+      'do not use a boxed answer',
+      'state the answer without a box',
     ],
     wants: ['no boxed answer', 'the answer without a box'],
   },
@@ -89,6 +96,7 @@ const PHRASES: Record<Wish, Phrases> = {
       'answer in plain words',
       'write plain sentences',
       'say it plainly',
+      'write plain text without any markdown',
       'do not use markdown',
       'no bold text, no numbered list and no boxed answer',
     ],
@@ -106,14 +114,15 @@ const PHRASES: Record<Wish, Phrases> = {
       'explain it in more detail',
       'give a longer answer',
       'explain every step in words',
-      'write a long and detailed reply',
+      'give a long and detailed answer',
+      'give more detail',
       'be more detailed',
     ],
     wants: ['more detail', 'a long and detailed reply', 'every step explained'],
   },
   short: {
     complaints: ['That is too long.', 'Please keep it short.', 'Shorter, please.', 'Can you make it short?'],
-    orders: ['keep it short', 'give a short answer', 'be brief', 'write less'],
+    orders: ['keep it short', 'give a shorter answer', 'answer in one short sentence', 'make it short'],
     wants: ['a short reply', 'few words'],
   },
   warm: {
@@ -129,13 +138,13 @@ const PHRASES: Record<Wish, Phrases> = {
       'add a warm phrase such as great job',
       'say something kind, such as excellent',
       'be friendly',
-      'use a warm phrase',
+      'be warm and say something kind',
     ],
     wants: ['a warm phrase such as well done', 'a friendly reply', 'kind words'],
   },
   neutral: {
     complaints: ['Please leave out the kind words.', 'No praise, please.', 'Just the facts, please.'],
-    orders: ['do not praise', 'leave out the kind words', 'be neutral', 'just give the facts'],
+    orders: ['do not praise', 'leave out the kind words', 'be neutral', 'give only the facts'],
     wants: ['no praise', 'just the facts'],
   },
   markdown: {
@@ -223,7 +232,7 @@ export function grants(style: Style, wish: Wish): boolean {
 }
 
 /** How often a wish against one part of markdown is taken as one against all of it, as people mostly mean it. */
-const TAKEN_WIDELY = 0.7;
+const TAKEN_WIDELY = 0.85;
 
 /** `style` changed to grant the wish. */
 export function granted(style: Style, wish: Wish, rng: Random): Style {
