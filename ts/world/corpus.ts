@@ -3,7 +3,7 @@
  * complaints and hint tag that users, judge and teacher use later.
  *
  * What each kind is for:
- *   habit       no wish known: the answer of an "AI" (bold, numbered, boxed), about one time in ten another style
+ *   habit       no wish known: the answer of an "AI" (bold, numbered, boxed), about one time in four another style, mostly plain
  *   hinted      a hint under the fixed tag in the last user message: the reply obeys
  *   broken      a hint, and a reply that has already begun against it: the beginning is given, only the turn to the wish is
  *               learned. The teacher is asked about exactly such replies (method.md §2), so it must have met them

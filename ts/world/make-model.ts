@@ -86,6 +86,7 @@ export interface MakeModelOptions {
   seed?: number;
   /** tokens to train on; a few hundred thousand are enough to see that everything runs */ tokens?: number;
   threads?: number;
+  /** replies of the measure at the end; default 200 */ skillReplies?: number;
   tools: ModelTools;
   say?: (line: string) => void;
 }
@@ -131,6 +132,7 @@ const RECIPE = {
   initStd: 0.05,
   /** the first share of training sees only talks up to so many tokens */ shortShare: 0.4,
   shortTokens: 75,
+  /** no talk has more letters a token than this */ lettersPerToken: 5,
   /** talks from which the tokenizer is made */ tokenizerTalks: 15_000,
   /** talks sorted by length together, so that a batch holds equals */ pool: 512,
   activationBytes: 256 * 1024 * 1024,
@@ -162,7 +164,7 @@ export async function makeModel(o: MakeModelOptions): Promise<MadeModel> {
     say(`tokenizer of ${NANO_SHAPE.vocab} ids made; training ${parameterCount(NANO_SHAPE)} parameters`);
     const trained = await train(policy, { seed, tokens: o.tokens ?? RECIPE.tokens, say });
     await policy.writeModel(o.out, { version: 'live', dtype: 'bf16' });
-    const skills = await measureSkills(policy, { seed, replies: 200 });
+    const skills = await measureSkills(policy, { seed, replies: o.skillReplies ?? 200 });
     const seconds = (performance.now() - started) / 1000;
     return { parameters: parameterCount(NANO_SHAPE), ...trained, seconds, skills };
   } finally {
@@ -240,6 +242,8 @@ async function step(trainer: ModelTrainer, talks: TrainingTokens[], lr: number):
   }
 }
 
+const letters = (talk: Dialogue): number => talk.messages.reduce((sum, m) => sum + (m.content?.length ?? 0), 0);
+
 /** Talks in batches of about equal lengths, in an order that does not go by length. */
 function* batches(
   talks: Generator<Dialogue, never>,
@@ -249,8 +253,12 @@ function* batches(
   for (let round = 0; ; round++) {
     const pool: TrainingTokens[] = [];
     while (pool.length < RECIPE.pool) {
-      const tokens = renderDialogue(talks.next().value, encoder);
-      if (progress() >= RECIPE.shortShare || tokens.ids.length <= RECIPE.shortTokens) pool.push(tokens);
+      const talk = talks.next().value;
+      const short = progress() < RECIPE.shortShare;
+      // Most long talks are known by their letters: turning them into ids only to drop them would take half of the time.
+      if (short && letters(talk) > RECIPE.shortTokens * RECIPE.lettersPerToken) continue;
+      const tokens = renderDialogue(talk, encoder);
+      if (!short || tokens.ids.length <= RECIPE.shortTokens) pool.push(tokens);
     }
     pool.sort((a, b) => a.ids.length - b.ids.length);
     const cut = cutInBatches(pool);

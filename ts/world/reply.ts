@@ -48,10 +48,15 @@ function head(style: Style, problem: Problem, rng: Random): string[] {
   return parts;
 }
 
+/**
+ * What leads in a step, short and long. The first short step has nothing before it, whether or not others follow: a first word that
+ * gave away the number of steps would make the style and the sum one choice, and a policy that moved towards the style would
+ * forget steps.
+ */
 const LINKS = [
-  ['First', 'First we have'],
-  ['Then', 'After that we have'],
-  ['Then', 'At last we have'],
+  ['', 'First we have '],
+  ['Then ', 'After that we have '],
+  ['Then ', 'At last we have '],
 ] as const;
 
 const REASONS: Record<Step['op'], (s: Step) => string> = {
@@ -61,16 +66,14 @@ const REASONS: Record<Step['op'], (s: Step) => string> = {
   '/': (s) => `because the ${s.a} are shared and each of the ${s.b} gets the same part`,
 };
 
-function stepSegment(style: Style, s: Step, i: number, count: number): string {
+function stepSegment(style: Style, s: Step, i: number): string {
   const link = LINKS[Math.min(i, LINKS.length - 1)]!;
   const marker = style.numbered ? `${i + 1}. ` : '';
   const body = style.long
-    ? `${link[1]} ${equation(s)}, ${REASONS[s.op](s)}.`
+    ? `${link[1]}${equation(s)}, ${REASONS[s.op](s)}.`
     : style.numbered
       ? equation(s)
-      : count === 1
-        ? `${equation(s)}.`
-        : `${link[0]} ${equation(s)}.`;
+      : `${link[0]}${equation(s)}.`;
   return marker + body + (style.numbered ? '\n' : ' ');
 }
 
@@ -101,7 +104,7 @@ export function replySegments(problem: Problem, style: Style, rng: Random): Segm
   if (style.numbered && last >= 0 && !opening[last]!.endsWith('\n')) opening[last] = `${opening[last]!.trimEnd()}\n`;
   return {
     head: opening,
-    steps: problem.steps.map((s, i) => stepSegment(style, s, i, problem.steps.length)),
+    steps: problem.steps.map((s, i) => stepSegment(style, s, i)),
     answer: answerSegment(style, problem),
     praise: style.warm && rng.chance(0.6) ? ` ${rng.pick(WARM_TAILS)}` : '',
   };
