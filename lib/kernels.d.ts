@@ -29,7 +29,7 @@ export interface LogitStatsOptions extends LogitsInput {
   k?: number;
   /** [T, g] ids whose log-probs are wanted, 0..V-1; an id below 0 is padding and gets -Infinity. g is what the length gives. */
   gather?: Int32Array;
-  /** true: compute the entropy too (a few percent more time) */
+  /** true: compute the entropy too (about a quarter more time) */
   entropy?: boolean;
 }
 export interface LogitStats {

@@ -21,14 +21,15 @@ void scaled_exp(const T* row, int64_t V, float inv_temperature, float shift, flo
     for (int64_t line = 0; line < (int64_t)(kUnroll * OC_VL * sizeof(T)); line += 64)
       vahead(row + i, kAhead + line);
 #pragma GCC unroll 4
-    for (int u = 0; u < kUnroll; u++) vstore(dz + i + u * OC_VL, a * vexp(load(row + i + u * OC_VL) * t - s));
+    for (int u = 0; u < kUnroll; u++)
+      vstore(dz + i + u * OC_VL, a * vexp_fast(load(row + i + u * OC_VL) * t - s));
   }
-  for (; i + OC_VL <= V; i += OC_VL) vstore(dz + i, a * vexp(load(row + i) * t - s));
+  for (; i + OC_VL <= V; i += OC_VL) vstore(dz + i, a * vexp_fast(load(row + i) * t - s));
   if (i == V) return;
   T rest[OC_VL] = {};
   float out[OC_VL];
   for (int64_t j = i; j < V; j++) rest[j - i] = row[j];
-  vstore(out, a * vexp(load(rest) * t - s));
+  vstore(out, a * vexp_fast(load(rest) * t - s));
   for (int64_t j = i; j < V; j++) dz[j] = out[j - i];
 }
 

@@ -7,7 +7,8 @@
 // candidates have come in they are cut back to the best k, which raises the threshold; a row that keeps them
 // coming (ascending, say) is sampled once more, further on.
 //
-// Sums: four f32 lanes a block with four additions each, then double. No long chain of f32 anywhere.
+// Sums: two vectors of f32 lanes a block with eight additions each, then double. No long chain of f32
+// anywhere.
 #include <float.h>
 #include <math.h>
 
@@ -22,8 +23,10 @@ constexpr int kVectors = 16, kBlock = kVectors * OC_VL;
 constexpr int64_t kAheadBytes = 8192;  // of the prefetch into the second-level cache
 constexpr int kGroups = 256, kGroupVectors = kGroups / OC_VL, kSampleRounds = 16;
 constexpr int64_t kMostSampled = kGroups / 2;  // beyond, the k-th of 256 maxima says little
-constexpr int kPatience = 4;                   // cuts before the rest of the row is sampled
-constexpr int64_t kCutSlack = 48;              // a cut may leave this many more than k
+constexpr int kMostSingle = 8;                 // candidates of 64 that are taken one by one
+constexpr int kMostNoted = 16;                 // blocks looked at together
+constexpr int kPatience = 8,
+              kMostSamples = 6;  // cuts after which the rest of the row is sampled, and how often
 constexpr double kLog2e = 1.4426950408889634;
 
 inline vf load(const float* p) { return vload(p); }
@@ -68,7 +71,14 @@ struct Cut {
 // A key that at least k, and where ties allow it at most k + slack, of the values reach. Values lie in whole
 // vectors, filled up with -inf.
 Cut find_cut(const float* values, int64_t vectors, int64_t k, int64_t slack) {
-  int64_t lo = kLowestKey, hi = (int64_t)INT32_MAX + 1, count = vectors * OC_VL;
+  vi highest = keys(vload(values));
+  for (int64_t j = 1; j < vectors; j++) {
+    const vi key = keys(vload(values + j * OC_VL));
+    highest = key > highest ? key : highest;
+  }
+  int64_t lo = kLowestKey, hi = kLowestKey, count = vectors * OC_VL;
+  for (int i = 0; i < OC_VL; i++) hi = highest[i] > hi ? highest[i] : hi;
+  hi++;
   while (hi - lo > 1 && count > k + slack) {
     const int64_t mid = (lo + hi) >> 1, c = count_at_least(values, vectors, (int32_t)mid);
     if (c >= k)
@@ -77,6 +87,13 @@ Cut find_cut(const float* values, int64_t vectors, int64_t k, int64_t slack) {
       hi = mid;
   }
   return {(int32_t)lo, count};
+}
+
+// The lowest `most` of the bits.
+uint32_t lowest_bits(uint32_t bits, int64_t most) {
+  uint32_t kept = 0;
+  for (; bits && most > 0; most--, bits &= bits - 1) kept |= bits & -bits;
+  return kept;
 }
 
 // --- the scan
@@ -88,24 +105,48 @@ class Scan {
       : row_(row),
         V_(V),
         scan_(scan),
-        scale_((float)(kLog2e * scan.inv_temperature)),
-        lowest_(-126.f / scale_),
-        threshold_(scan.k > 0 ? -INFINITY : INFINITY) {}
+        scale_((float)(-kLog2e * scan.inv_temperature)),
+        farthest_(-126.f / scale_),
+        threshold_(scan.k > 0 ? -INFINITY : INFINITY),
+        full_(2 * scan.k + 64) {}
 
   void run() {
     sample(0, OC_VL);
-    int64_t i = 0;
     if (scan_.entropy)
-      for (; i + kBlock <= V_; i += kBlock) block<true>(row_ + i, i);
+      blocks<true>();
     else
-      for (; i + kBlock <= V_; i += kBlock) block<false>(row_ + i, i);
-    if (i < V_) tail(i);
-    finish();
+      blocks<false>();
+    if (held_ > scan_.k) cut(0);
+    scan_.count = held_;
+    scan_.max = max_;
+    scan_.sum = total(sum_);
+    scan_.weighted = total(weighted_);
   }
 
  private:
+  // Blocks with candidates are noted without a branch, since nobody can predict which they are, and looked at
+  // a few at a time.
+  template <bool entropy>
+  void blocks() {
+    int32_t noted[kMostNoted];
+    int count = 0;
+    int64_t i = 0;
+    for (; i + kBlock <= V_; i += kBlock) {
+      noted[count] = (int32_t)i;
+      count += block<entropy>(row_ + i);
+      if (count == kMostNoted) take_noted(noted, count), count = 0;
+    }
+    take_noted(noted, count);
+    if (i < V_) tail<entropy>(i);
+  }
+
+  void take_noted(const int32_t* noted, int count) {
+    for (int n = 0; n < count; n++) take(row_ + noted[n], noted[n]);
+  }
+
+  // Adds a block to the sums; has it candidates?
   template <bool entropy, class U>
-  void block(const U* x, int64_t base) {
+  bool block(const U* x) {
     vf top = load(x), top2 = load(x + OC_VL);
 #pragma GCC unroll 16
     for (int u = 2; u < kVectors; u += 2) {
@@ -114,24 +155,31 @@ class Scan {
     }
     top = vmax(top, top2);
     if (__builtin_expect(vbits(top > vset(max_)) != 0, 0)) raise(vmax_all(top));
-    if (__builtin_expect(vbits(top > vset(threshold_)) != 0, 0)) take(x, base);
+    const bool candidates = vbits(top > vset(threshold_)) != 0;
     exponentials<entropy>(x);
+    return candidates;
   }
 
   template <bool entropy, class U>
   void exponentials(const U* x) {
-    const vf m = vset(max_), c = vset(scale_), lowest = vset(lowest_);
-    vf s[4] = {}, w[4] = {};
-#pragma GCC unroll 16
-    for (int u = 0; u < kVectors; u++) {
-      if (u * OC_VL * sizeof(U) % 64 == 0) vahead(x + u * OC_VL, kAheadBytes);
-      const vf d = vmax(lowest, load(x + u * OC_VL) - m);  // in this order a NaN stays
-      const vf e = vexp2_scaled(d, c);
-      s[u % 4] += e;
-      if (entropy) w[u % 4] += e * d;
+    const vf m = vset(max_), c = vset(scale_), farthest = vset(farthest_);
+    vf s[2] = {}, w[2] = {};
+    // A loop, not a straight run: the compiler would put all the prefetches first, and they must be spread
+    // over the arithmetic.
+#pragma GCC unroll 1
+    for (int u = 0; u < kVectors; u += 2) {
+      for (int64_t line = 0; line < (int64_t)(2 * OC_VL * sizeof(U)); line += 64)
+        vahead(x + u * OC_VL, kAheadBytes + line);
+      for (int h = 0; h < 2; h++) {
+        vf below = m - load(x + (u + h) * OC_VL);     // this way round the load is part of the subtraction
+        below = farthest < below ? farthest : below;  // in this order a NaN stays
+        const vf e = vexp2_scaled(below, c);
+        s[h] += e;
+        if (entropy) w[h] += e * below;
+      }
     }
-    sum_ += widen((s[0] + s[1]) + (s[2] + s[3]));
-    if (entropy) weighted_ += widen((w[0] + w[1]) + (w[2] + w[3]));
+    sum_ += widen(s[0] + s[1]);
+    if (entropy) weighted_ -= widen(w[0] + w[1]);
   }
 
   void raise(float max) {
@@ -141,17 +189,37 @@ class Scan {
     max_ = max;
   }
 
+  // Appends what is above the threshold.
   template <class U>
-  void take(const U* x, int64_t base) {
-    for (int u = 0; u < kVectors; u++) {
-      const vf v = load(x + u * OC_VL);
-      const uint32_t chosen = vbits(v > vset(threshold_));
-      if (chosen)
-        held_ += vappend(chosen, v, (int32_t)(base + u * OC_VL), scan_.values + held_, scan_.ids + held_);
+  __attribute__((noinline)) void take(const U* x, int64_t base) {
+    constexpr int kPerWord = 64 / OC_VL;  // vectors whose bits fill a word
+    for (int u = 0; u < kVectors; u += kPerWord) {
+      uint64_t chosen = 0;
+#pragma GCC unroll 16
+      for (int h = 0; h < kPerWord; h++)
+        chosen |= (uint64_t)vbits(load(x + (u + h) * OC_VL) > vset(threshold_)) << (h * OC_VL);
+      if (__builtin_popcountll(chosen) > kMostSingle) {
+        take_vectors(x + u * OC_VL, kPerWord, base + u * OC_VL);
+        continue;
+      }
+      for (; chosen; chosen &= chosen - 1) {
+        const int64_t j = u * OC_VL + __builtin_ctzll(chosen);
+        scan_.values[held_] = to_float(x[j]);
+        scan_.ids[held_++] = (int32_t)(base + j);
+      }
     }
-    if (held_ >= scan_.k + kScanSlack) {
-      cut(kCutSlack);
-      if (++cuts_ == kPatience) sample_rest(base + kBlock);
+    if (held_ >= full_) {
+      cut(scan_.k / 4 + 8);
+      if (++cuts_ % kPatience == 0) sample_rest(base + kBlock);
+    }
+  }
+
+  template <class U>
+  void take_vectors(const U* x, int n, int64_t base) {
+    for (int u = 0; u < n; u++) {
+      const vf v = load(x + u * OC_VL);
+      held_ += vcompress(vbits(v > vset(threshold_)), v, vcount_from((int32_t)(base + u * OC_VL)),
+                         scan_.values + held_, scan_.ids + held_);
     }
   }
 
@@ -163,16 +231,17 @@ class Scan {
     const Cut at = find_cut(scan_.values, vectors, scan_.k, slack);
     const bool all_ties = at.count <= scan_.k + slack;
     int64_t ties = all_ties ? at.count : scan_.k - count_at_least(scan_.values, vectors, at.key + 1);
-    const float floor = value_of(at.key);
-    int64_t kept = 0;
-    for (int64_t j = 0; j < held_; j++) {
-      const float v = scan_.values[j];
-      if (!(v > floor || (v == floor && ties-- > 0))) continue;
-      scan_.values[kept] = v;
-      scan_.ids[kept++] = scan_.ids[j];
+    const vf floor = vset(value_of(at.key));
+    held_ = 0;
+    for (int64_t j = 0; j < vectors * OC_VL; j += OC_VL) {
+      const vf v = vload(scan_.values + j);
+      const uint32_t equal = lowest_bits(vbits(v == floor), ties);
+      ties -= __builtin_popcount(equal);
+      vi id;
+      memcpy(&id, scan_.ids + j, sizeof id);
+      held_ += vcompress(vbits(v > floor) | equal, v, id, scan_.values + held_, scan_.ids + held_);
     }
-    held_ = kept;
-    if (floor > threshold_) threshold_ = floor;
+    if (value_of(at.key) > threshold_) threshold_ = value_of(at.key);
   }
 
   // The k-th largest of the maxima of 256 disjoint groups: at least k values of the row reach it. `step`
@@ -194,21 +263,22 @@ class Scan {
   }
   static int rounds(int64_t step) { return step == OC_VL ? kSampleRounds : 2; }
 
-  // Few vectors, far apart, over all that is left.
+  // Few vectors, far apart, over all that is left. A row that goes on filling the list gets a longer one:
+  // cuts are dearer than the wait for a better threshold is worth, and the other way round at first.
   void sample_rest(int64_t from) {
+    full_ = 2 * scan_.k + kScanSlack;
+    if (cuts_ > kPatience * kMostSamples) return;
     const int64_t vectors = 2 * kGroupVectors, step = (V_ - from) / vectors / OC_VL * OC_VL;
     if (step > OC_VL) sample(from, step);
   }
 
   // What is left after the last whole block, filled up with -inf.
+  template <bool entropy>
   void tail(int64_t from) {
     float rest[kBlock];
     for (int i = 0; i < kBlock; i++) rest[i] = -INFINITY;
     for (int64_t j = from; j < V_; j++) rest[j - from] = to_float(row_[j]);
-    if (scan_.entropy)
-      block<true>(rest, from);
-    else
-      block<false>(rest, from);
+    if (block<entropy>(rest)) take(rest, from);
   }
   static float to_float(float v) { return v; }
   static float to_float(uint16_t h) {
@@ -216,14 +286,6 @@ class Scan {
     float v;
     memcpy(&v, &bits, sizeof v);
     return v;
-  }
-
-  void finish() {
-    if (held_ > scan_.k) cut(0);
-    scan_.count = held_;
-    scan_.max = max_;
-    scan_.sum = total(sum_);
-    scan_.weighted = total(weighted_);
   }
 
   typedef double vd __attribute__((vector_size(8 * OC_VL)));
@@ -237,7 +299,9 @@ class Scan {
   const T* row_;
   int64_t V_;
   RowScan& scan_;
-  float scale_, lowest_, threshold_, max_ = -FLT_MAX;
+  float scale_, farthest_;  // 2^(scale * distance below the maximum); beyond the farthest it underflows
+  float threshold_, max_ = -FLT_MAX;
+  int64_t full_;  // held candidates at which they are cut back
   int64_t held_ = 0;
   int cuts_ = 0;
   vd sum_ = {}, weighted_ = {};

@@ -20,10 +20,10 @@ struct RowScan {
   int64_t count = 0;    // candidates: the k best, or all above -inf when those are fewer, in order of id
 };
 
-// Candidates are cut back to the best k once this many are held …
+// Candidates are cut back to the best k when the list is full, which is looked at once a block of 16 vectors;
+// whole vectors are written.
 constexpr int64_t kScanSlack = 512;
-// … which is noticed once a block, and a compressed store writes a full vector.
-inline int64_t scan_capacity(int64_t k) { return k + kScanSlack + 16 * 16 + 16; }
+inline int64_t scan_capacity(int64_t k) { return 2 * k + kScanSlack + 16 * 16 + 2 * 16; }
 
 struct RlTable {
   // Fills the found part of the scan. A row with NaN or +inf leaves sum NaN.
