@@ -1,5 +1,5 @@
 /** A policy of random weights, small enough that a test opens it in a millisecond. */
-import { binary, type NativePolicy, type NativePolicyOptions, type NativeGenerateRequest } from '../../../lib/index.js';
+import { binary, type NativeGenerateRequest, type NativePolicy, type NativePolicyOptions } from '../../../lib/index.js';
 
 export const tinyConfig = {
   arch: 'llama' as const,
