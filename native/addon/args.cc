@@ -80,12 +80,16 @@ void Args::resume() {
 
 namespace {
 
-// "logitStats.k: expected …": what stands between the call's name and the colon is the argument at fault.
+// What stands before the first ": " is the argument at fault, with the call's name at the door
+// ("logitStats.k: expected …") and without it in the kernels ("logits: expected …").
 void name_argument(Napi::Error& error, const std::string& call) {
   const std::string& text = error.Message();
-  const size_t begin = call.size() + 1, end = text.find(": ");
-  if (end == std::string::npos || end <= begin || text.compare(0, begin, call + ".") != 0) return;
-  error.Set("argument", Napi::String::New(error.Env(), text.substr(begin, end - begin)));
+  const size_t begin = text.compare(0, call.size() + 1, call + ".") == 0 ? call.size() + 1 : 0;
+  const size_t end = text.find(": ");
+  if (end == std::string::npos || end <= begin) return;
+  const std::string name = text.substr(begin, end - begin);
+  const bool one_word = name.find_first_of(" ,") == std::string::npos;
+  if (one_word && name != call) error.Set("argument", Napi::String::New(error.Env(), name));
 }
 
 Napi::Error call_error(Napi::Env env, std::exception_ptr thrown, const char* call) {

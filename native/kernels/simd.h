@@ -1,6 +1,7 @@
-// The vector type of the level a *_simd.cc file is built for, by GCC/Clang vector extensions: one source, every
-// instruction set. Include only from *_simd.cc. Built with -ffp-contract=fast (a*b+c is one FMA where there is one) and
-// never with -ffast-math: it removes the NaN and infinity guards and the rounding trick of vexp.
+// The vector type of the level a *_simd.cc file is built for, by GCC/Clang vector extensions: one source,
+// every instruction set. Include only from *_simd.cc. Built with -ffp-contract=fast (a*b+c is one FMA where
+// there is one) and never with -ffast-math: it removes the NaN and infinity guards and the rounding trick of
+// vexp.
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -62,9 +63,9 @@ static inline float vmax_all(vf v) {
   return s[0];
 }
 
-// e^x for x <= about 88; 0 below about -103; NaN in, NaN out. Base 2: y = x log2e is rounded to the nearest whole n by
-// adding 1.5*2^23, the rest in [-0.5, 0.5] goes through a polynomial of degree 6, n is added to the exponent.
-// Relative error below 2e-7 over the range.
+// e^x for x <= about 88; 0 below about -103; NaN in, NaN out. Base 2: y = x log2e is rounded to the nearest
+// whole n by adding 1.5*2^23, the rest in [-0.5, 0.5] goes through a polynomial of degree 6, n is added to
+// the exponent. Relative error below 2e-7 over the range.
 static inline vf vexp(vf x) {
   const vf magic = vset(12582912.f);
   vi nan = x != x;
@@ -93,10 +94,11 @@ static inline vf vexp(vf x) {
   return vselect(nan, x, out);
 }
 
-// 2^y for y in [-126, 0] (a little above 0 does no harm), NaN in, NaN out; y = d * c is formed inside, by FMA where there
-// is one, so that no rounding of the product remains. The whole number next to y goes into the exponent: adding
-// 1.5*2^23 + 127 leaves it, biased, in the low bits of the sum. The rest f in [-0.5, 0.5] goes through 1 + f q(f), q by the
-// Remez exchange for the relative error: below 5e-7, 0 on average and at f = 0. Twice as fast as vexp.
+// 2^y for y in [-126, 0] (a little above 0 does no harm), NaN in, NaN out; y = d * c is formed inside, by FMA
+// where there is one, so that no rounding of the product remains. The whole number next to y goes into the
+// exponent: adding 1.5*2^23 + 127 leaves it, biased, in the low bits of the sum. The rest f in [-0.5, 0.5]
+// goes through 1 + f q(f), q by the Remez exchange for the relative error: below 5e-7, 0 on average and at f
+// = 0. Twice as fast as vexp.
 static inline vf vexp2_scaled(vf d, vf c) {
   const float kMagic = 12582912.f + 127.f;
   vf shifted = d * c + vset(kMagic);
@@ -115,9 +117,9 @@ static inline vf vexp2_scaled(vf d, vf c) {
   return p * power;
 }
 
-// e^x for x <= 88, exactly 0 below -87.3, NaN in, NaN out: 1.5 times as fast as vexp, without its subnormal results. The same steps as
-// vexp2_scaled, but in base e, with ln 2 in two parts (Cody-Waite): relative error below 7e-7 over the whole range,
-// with FMA or without.
+// e^x for x <= 88, exactly 0 below -87.3, NaN in, NaN out: 1.5 times as fast as vexp, without its subnormal
+// results. The same steps as vexp2_scaled, but in base e, with ln 2 in two parts (Cody-Waite): relative error
+// below 7e-7 over the whole range, with FMA or without.
 static inline vf vexp_fast(vf x) {
   const float kMagic = 12582912.f + 127.f, kLowest = -87.3f;
   vf clamped = vset(kLowest) > x ? vset(kLowest) : x;  // in this order a NaN stays
@@ -140,7 +142,8 @@ static inline vf vexp_fast(vf x) {
   return x < vset(kLowest) ? (vf){} : p * power;
 }
 
-// Asks for the line `bytes` beyond p into the second-level cache; an address past the end of the array does no harm.
+// Asks for the line `bytes` beyond p into the second-level cache; an address past the end of the array does
+// no harm.
 static inline void vahead(const void* p, int64_t bytes) {
   __builtin_prefetch((const void*)((uintptr_t)p + (uintptr_t)bytes), 0, 2);
 }
@@ -160,8 +163,8 @@ static inline uint32_t vbits(vi mask) {
 #endif
 }
 
-// Writes the chosen lanes of v and ids, in order, to the two arrays; up to OC_VL elements are written whatever is chosen.
-// Returns how many were.
+// Writes the chosen lanes of v and ids, in order, to the two arrays; up to OC_VL elements are written
+// whatever is chosen. Returns how many were.
 static inline int vcompress(uint32_t chosen, vf v, vi id, float* values, int32_t* ids) {
 #if defined(__AVX512F__)
   _mm512_storeu_ps(values, _mm512_maskz_compress_ps((__mmask16)chosen, (__m512)v));
