@@ -55,6 +55,7 @@ struct Trainer::Impl {
   float* run_plain(const Weights& weights, const PackedRows& rows, int64_t from, int64_t to, float* x);
   void fill_lower(Batch& batch);
   void fill_base(Batch& batch, const SequenceLoss* const* losses);
+  void gather_base(const Batch& batch, const Pack& pack, const PackLoss& loss, float* to);
   void run_pack(const Batch& batch, const Pack& pack, const SequenceLoss* const* losses,
                 std::vector<std::vector<float>>* cur_logprobs, LossSums& sums);
   void embed_gradient(const Batch& batch, const Pack& pack, const float* dx);
@@ -169,6 +170,19 @@ void Trainer::Impl::fill_base(Batch& batch, const SequenceLoss* const* losses) {
   }
 }
 
+// The base model's hidden states [S, D] of the pack's positions. A sequence without an anchor may have none:
+// what is gathered for it is not read.
+void Trainer::Impl::gather_base(const Batch& batch, const Pack& pack, const PackLoss& loss, float* to) {
+  const int64_t D = config().hidden;
+  for (const LossPosition& p : loss.positions) {
+    const int64_t start = pack.rows.sequences[(size_t)p.sequence].start;
+    const int64_t in_sequence = loss.rows[(size_t)(&p - loss.positions.data())] - start;
+    const int64_t row = batch.sequences[(size_t)pack.sequences[(size_t)p.sequence]].row + in_sequence;
+    memcpy(to, batch.base_hidden.data() + row * D, (size_t)D * sizeof(float));
+    to += D;
+  }
+}
+
 void Trainer::Impl::run_pack(const Batch& batch, const Pack& pack, const SequenceLoss* const* losses,
                              std::vector<std::vector<float>>* cur_logprobs, LossSums& sums) {
   const PackLoss loss = pack_loss(batch, pack, losses, cur_logprobs);
@@ -184,15 +198,7 @@ void Trainer::Impl::run_pack(const Batch& batch, const Pack& pack, const Sequenc
   float *hidden = ws.take(S * D), *inv = ws.take(S), *d_hidden = ws.take(S * D);
   float *gradient = ws.take(M * D), *spare = ws.take(M * D), *base_hidden = nullptr;
   rms_norm(layers.output(), current().final_norm, config().norm_eps, S, D, hidden, inv, lane);
-  if (loss.anchored) {
-    base_hidden = ws.take(S * D);
-    for (int64_t n = 0; n < S; n++) {
-      const LossPosition& p = loss.positions[(size_t)n];
-      const int64_t i = pack.sequences[(size_t)p.sequence];
-      const int64_t row = batch.sequences[(size_t)i].row + losses[i]->from - 1 + p.index;
-      memcpy(base_hidden + n * D, batch.base_hidden.data() + row * D, (size_t)D * sizeof(float));
-    }
-  }
+  if (loss.anchored) gather_base(batch, pack, loss, base_hidden = ws.take(S * D));
   const Gradients& g = parameters->gradients();
   head.run({&current().head, hidden, &base->head, base_hidden, &loss.sequences, &loss.positions},
            {loss.learns ? d_hidden : nullptr, g.head}, sums);

@@ -60,25 +60,36 @@ class Batch;
 
 class Trainer {
  public:
+  // Throws E_ARGUMENT naming the option, E_MEMORY. A full trainer holds 16 bytes per parameter, a LoRA
+  // trainer as many per entry of the adapter.
   Trainer(std::shared_ptr<const Weights> base, const TrainOptions&, Lane& lane);
   ~Trainer();
+  // Sequences of 2..context tokens. Throws E_ARGUMENT, E_TOKEN_ID, E_CONTEXT naming the sequence.
   std::shared_ptr<Batch> prepare(const TrainSequence* sequences, int64_t n);
-  // Adds gradients. losses[i] belongs to sequence i of the batch; a null entry leaves that sequence out.
-  // `cur_logprobs`, when not null, gets one array per sequence [R_i] of log p(y) under the current
-  // parameters.
+  // Adds gradients. losses[i] belongs to sequence i of the batch; a null entry leaves that sequence out, and
+  // so does a mask of zeros. `cur_logprobs`, when not null, gets one array per sequence [R_i] of log p(y)
+  // under the current parameters, masked positions included. A term is a mean over the unmasked positions of
+  // its sequence, times its weight. Throws E_ARGUMENT, E_NOT_FINITE, E_TOKEN_ID before anything is added,
+  // unless it is a top id that is out of range; and E_ABORTED when the gate is cancelled. After a throw the
+  // gradients are not whole: zero them.
   LossReport forward_backward(Batch&, const SequenceLoss* const* losses,
                               std::vector<std::vector<float>>* cur_logprobs);
   struct StepReport {
-    double grad_norm = 0;
-    bool skipped = false;
-  };  // skipped: the norm was not finite or was above `stop_norm`; nothing changed
+    double grad_norm = 0;  // over all parameters together, before clipping
+    bool skipped = false;  // the norm was not finite or was above `stop_norm`; nothing changed
+  };
+  // AdamW on every parameter. Gradients are multiplied by min(1, max_grad_norm / (norm + 1e-6)) first
+  // (max_grad_norm <= 0: not clipped; stop_norm <= 0: never stopped). Gradients stay as they are.
   StepReport optim_step(float lr, float beta1, float beta2, float eps, float weight_decay,
                         float max_grad_norm, float stop_norm);
   void zero_grad();
-  // A snapshot of the parameters as they are now: immutable, independent of later steps.
+  // A snapshot of the parameters as they are now: immutable, independent of later steps. dtype: of the
+  // matrices of a full trainer's copy; an adapter is always f32 over the shared base.
   Snapshot snapshot(const std::string& version, DType dtype) const;
-  // Parameters and moments by name ("layers.3.q_proj.A", with ".m" and ".v" for the moments), for
-  // checkpoints; import checks names and sizes.
+  // Parameters and moments by name, for checkpoints: "layers.3.q_proj.A" or, in full training, the Hugging
+  // Face name; with
+  // ".m" and ".v" for the moments. Import wants every parameter and takes missing moments as zero; throws
+  // E_ARGUMENT or E_SHAPE and changes nothing when names or sizes do not fit.
   std::map<std::string, std::vector<float>> export_state(bool moments) const;
   void import_state(const std::map<std::string, std::vector<float>>&, int64_t step);
   int64_t step() const;

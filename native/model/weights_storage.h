@@ -1,4 +1,5 @@
-// What stands behind Weights' pointers, and the list of its parameters. For weights*.cc only.
+// What stands behind Weights' pointers, and the list of its parameters: for those that make, fill or train
+// them.
 #pragma once
 #include <cstdlib>
 #include <memory>
