@@ -119,7 +119,7 @@ export const NANO_SHAPE: ModelShape = {
 
 /** How it is trained; docs/decisions/nano-model.md says what else was tried. */
 const RECIPE = {
-  tokens: 7_000_000,
+  tokens: 4_000_000,
   /** padded tokens in a step */ batchTokens: 1536,
   lr: 3e-3,
   /** lr falls along a cosine to this share of it */ lrEnd: 0.02,
