@@ -26,5 +26,6 @@ export async function makeModel(flags: MakeModelFlags): Promise<void> {
   print(
     `${made.parameters} parameters, ${made.tokens} tokens in ${made.steps} steps, ${made.seconds.toFixed(0)} s → ${out}`,
   );
-  for (const [skill, value] of Object.entries(made.skills)) print(`  ${skill}: ${String(value)}`);
+  const { skillLines } = await import('../world/skills.js');
+  for (const line of skillLines(made.skills)) print(line);
 }

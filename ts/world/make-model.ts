@@ -8,7 +8,7 @@
 import type { Encoder, TrainingTokens } from './chatml.js';
 import { CHAT_TEMPLATE, renderDialogue, SPECIAL_TOKENS } from './chatml.js';
 import { corpus, type Dialogue } from './corpus.js';
-import { measureSkills, type Skills, type SkillPolicy } from './skills.js';
+import { measureSkills, type SkillPolicy, type Skills } from './skills.js';
 
 export interface ModelShape {
   arch: 'qwen3';

@@ -22,10 +22,10 @@ export interface Recipe {
 export function recipe(scene: Scene['name']): Recipe {
   return scene === 'stories'
     ? {
-        batchTurns: 4,
+        batchTurns: 2,
         flushMs: 20_000,
         epochs: 4,
-        lr: 5e-4,
+        lr: 1e-3,
         wRl: 0.3,
         topK: 20,
         maxHints: 3,
