@@ -52,9 +52,9 @@ for (const V of [32_000, 49_152, 151_936]) {
   const x = logits(V);
   const ours = [];
   const theirs = [];
-  kernels.logitStats({ logits: x, T, V, k: K });
+  kernels.logitStats({ logits: x, rows: T, vocab: V, k: K });
   for (let i = 0; i < ROUNDS; i++) {
-    ours.push(milliseconds(() => kernels.logitStats({ logits: x, T, V, k: K })));
+    ours.push(milliseconds(() => kernels.logitStats({ logits: x, rows: T, vocab: V, k: K })));
     theirs.push(milliseconds(() => plain(x, V, K)));
   }
   const [a, b] = [quantile(ours, 0.5), quantile(theirs, 0.5)];
