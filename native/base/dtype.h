@@ -1,4 +1,5 @@
-// Element types that live in memory, and their conversion to f32. Rounding to bf16 is to nearest even; NaN stays NaN.
+// Element types that live in memory, and their conversion to f32. Rounding to bf16 is to nearest even; NaN
+// stays NaN.
 #pragma once
 #include <cstdint>
 #include <cstring>
