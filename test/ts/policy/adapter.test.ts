@@ -2,9 +2,9 @@
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { type AdapterToWrite, readAdapter, writeAdapter } from '../../../ts/policy/files/adapter.js';
 import { readSafetensorsHeader } from '../../../ts/policy/files/safetensors.js';
 import { safetensorsFile } from '../../../ts/policy/files/safetensors-writer.js';
-import { type AdapterToWrite, readAdapter, writeAdapter } from '../../../ts/policy/files/adapter.js';
 import { temporaryFolder } from './helpers.js';
 
 const root = temporaryFolder();

@@ -7,7 +7,7 @@ import { ChatTemplate } from '../../../ts/policy/chat/template.js';
 import { readModel } from '../../../ts/policy/files/read-model.js';
 import { Tokenizer } from '../../../ts/policy/tokenizer/tokenizer.js';
 import type { Message, Tool } from '../../../ts/record/index.js';
-import { CHATML, fixture, smollmFile, SPECIALS, tinyTokenizer } from './helpers.js';
+import { CHATML, fixture, SPECIALS, smollmFile, tinyTokenizer } from './helpers.js';
 
 interface Fixture {
   chats: Array<{ name: string; messages: Message[]; addGenerationPrompt: boolean; text: string; ids: number[] }>;

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { readModel } from '../../../ts/policy/files/read-model.js';
-import { bytesToCharacters, charactersToBytes } from '../../../ts/policy/tokenizer/byte-level.js';
 import { Bpe } from '../../../ts/policy/tokenizer/bpe.js';
+import { bytesToCharacters, charactersToBytes } from '../../../ts/policy/tokenizer/byte-level.js';
 import { Tokenizer } from '../../../ts/policy/tokenizer/tokenizer.js';
 import { fixture, smollmFile, tinyTokenizer } from './helpers.js';
 

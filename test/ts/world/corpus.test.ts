@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { Tokenizer, trainBpe } from '../../../ts/policy/index.js';
 import { ChatRenderer } from '../../../ts/policy/chat/render.js';
 import { ChatTemplate } from '../../../ts/policy/chat/template.js';
+import { Tokenizer, trainBpe } from '../../../ts/policy/index.js';
 import { CHAT_TEMPLATE, renderDialogue, SPECIAL_TOKENS } from '../../../ts/world/chatml.js';
 import { corpus, type Dialogue, HABIT, PLAIN } from '../../../ts/world/corpus.js';
 import { obeys } from '../../../ts/world/personas.js';

@@ -3,7 +3,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type NativePolicy, openPolicy } from '../../../ts/policy/index.js';
-import { parameterCount, NANO_SHAPE } from '../../../ts/world/make-model.js';
+import { NANO_SHAPE, parameterCount } from '../../../ts/world/make-model.js';
 import { measureSkills, type Skills, skillLines } from '../../../ts/world/skills.js';
 
 const folder = join(import.meta.dirname, '../../../models/claw-nano');

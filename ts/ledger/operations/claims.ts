@@ -2,7 +2,7 @@
 import type { NextState, Turn, Verdict } from '../../record/index.js';
 import type { JudgedTurn, ObservedTurn } from '../types.js';
 import { type Context, explainTurn } from './context.js';
-import { nextStateOf, toTurn, type TurnRow, verdictOf } from './rows.js';
+import { nextStateOf, type TurnRow, toTurn, verdictOf } from './rows.js';
 
 /** earlier turns handed to the judge; each one's messages already hold the whole talk before it */
 export const HISTORY_TURNS = 4;

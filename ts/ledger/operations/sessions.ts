@@ -2,7 +2,7 @@
 import { sql } from 'kysely';
 import type { ChainTurn, SessionRow, StoredTurn } from '../types.js';
 import { type Context, refuseWaiting } from './context.js';
-import { CHAIN_COLUMNS, type ChainRow, toChainTurn, toStoredTurn, type TurnRow } from './rows.js';
+import { CHAIN_COLUMNS, type ChainRow, type TurnRow, toChainTurn, toStoredTurn } from './rows.js';
 
 export function endSession(context: Context, sessionId: string, reason: string): number {
   const { store, now } = context;

@@ -5,7 +5,7 @@ import type { NextState, Refusal, Turn } from '../../record/index.js';
 import { toBlob } from '../codec.js';
 import type { StoredTurn } from '../types.js';
 import { type Context, explainTurn, fail, refuseWaiting } from './context.js';
-import { keepText, nextStateOf, toStoredTurn, type TurnRow, verdictOf } from './rows.js';
+import { keepText, nextStateOf, type TurnRow, toStoredTurn, verdictOf } from './rows.js';
 
 export interface Committed {
   /** the turn that recorded this request before; null: this one did */ duplicateOf: string | null;
