@@ -3,6 +3,7 @@
  *
  *   L = w_RL · mean over turns with a reward of (mean over tokens of L^GRPO)
  *     + w_OPD · mean over turns with a hint of (mean over tokens of L^OPD)
+ *     + beta · mean over turns that have a term above of (mean over tokens of k3(current || base))
  *     + w_anchor · mean over replayed conversations of KL(base || current)
  *
  * Each term has its own normaliser; a turn without a hint has no OPD term, a turn without a reward no GRPO term. The ratio
@@ -27,11 +28,14 @@ export function turnLosses(turns: ScoredTurn[], advantages: Array<number | null>
     typeof a === 'number' && Math.abs(a) > NEGLIGIBLE_ADVANTAGE;
   const withReward = config.wRl > 0 ? advantages.filter((a) => a !== null).length : 0;
   const withHint = config.wOpd > 0 ? turns.filter((t) => t.distill).length : 0;
+  const speaks = (turn: ScoredTurn, n: number) =>
+    (withReward > 0 && moves(advantages[n])) || (withHint > 0 && turn.distill !== null);
+  const speaking = turns.filter(speaks).length;
   const losses = turns.map((turn, n): SequenceLoss | null => {
     const a = advantages[n];
     const rl = withReward > 0 && moves(a);
     const opd = withHint > 0 && turn.distill !== null;
-    if (!rl && !opd) return null;
+    if (!speaks(turn, n)) return null;
     const T = turn.ids.length - turn.promptLength;
     return {
       from: turn.promptLength,
@@ -50,6 +54,7 @@ export function turnLosses(turns: ScoredTurn[], advantages: Array<number | null>
         topTeacher: turn.distill!.topTeacher,
         wOpd: config.wOpd / withHint,
       }),
+      ...(turn.refLogprobs && { refLogprob: turn.refLogprobs, beta: config.beta / speaking }),
     };
   });
   return { losses, withReward, withHint };

@@ -15,6 +15,7 @@ export interface ScoredTurn {
   /** [P+T] prompt and reply */ ids: Int32Array;
   /** P */ promptLength: number;
   /** [T] under the weights before this update */ oldLogprobs: Float32Array;
+  /** [T] under the base weights, for the k3 term; null when beta is 0 */ refLogprobs: Float32Array | null;
   distill: {
     /** [T*k] S_i */ topIds: Int32Array;
     /** [T*k] l_old */ topOld: Float32Array;
@@ -41,7 +42,17 @@ export async function scoreTurn(
     version,
     lane: 'train',
   });
-  const base = { admitted, ids, promptLength: turn.promptIds.length, oldLogprobs: student.logprobs };
+  const reference =
+    config.beta > 0
+      ? await policy.score(ids, { from: turn.promptIds.length, topK: 0, version: 'base', lane: 'train' })
+      : null;
+  const base = {
+    admitted,
+    ids,
+    promptLength: turn.promptIds.length,
+    oldLogprobs: student.logprobs,
+    refLogprobs: reference === null ? null : reference.logprobs,
+  };
   if (hints.length === 0) return { ...base, distill: null };
   const teachers: Scored[] = [];
   for (const hint of hints) {

@@ -15,6 +15,7 @@ function scored(id: string, reward: number | null, hinted: boolean): ScoredTurn 
     ids: new Int32Array(7),
     promptLength: 3,
     oldLogprobs: new Float32Array(T).fill(-0.75),
+    refLogprobs: null,
     distill: hinted
       ? {
           topIds: new Int32Array(T * 2),
@@ -38,6 +39,17 @@ describe('losses of a batch', () => {
     expect(losses[1]?.topIds).toBeUndefined();
     expect(losses[2]?.wRl).toBeUndefined();
     expect(losses[2]?.advantage).toBeUndefined();
+  });
+
+  it('holds turns that speak to the base when beta is set, and only those', () => {
+    const turns = [scored('a', 1, true), scored('b', 1, false)].map((t) => ({
+      ...t,
+      refLogprobs: new Float32Array(4).fill(-1),
+    }));
+    const { losses } = turnLosses(turns, [1, 0], { ...config, beta: 0.02 });
+    expect(losses[0]).toMatchObject({ beta: 0.02, refLogprob: turns[0]?.refLogprobs });
+    expect(losses[1]).toBeNull();
+    expect(turnLosses([scored('a', 1, true)], [1], config).losses[0]?.refLogprob).toBeUndefined();
   });
 
   it('compares the reward term with what the sampler recorded', () => {
