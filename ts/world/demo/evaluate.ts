@@ -1,4 +1,5 @@
 /** Held-out measure: first replies to tasks nobody talked about, over the same endpoint, as side turns (never trained). */
+import { OpenClawError } from '../../record/index.js';
 import { hashText } from '../random.js';
 import type { ChatClient } from './client.js';
 import type { Scene } from './scene.js';
@@ -44,6 +45,9 @@ export async function evaluate(
     }
   }
   await Promise.all(Array.from({ length: ASKING }, ask));
-  const share = (n: number) => (sum.replies ? n / sum.replies : 0);
+  // Nothing heard is not "obeys 0 %": there is no measure.
+  if (sum.replies === 0)
+    throw new OpenClawError('E_REMOTE', `no held-out reply came back; the last refusal: ${client.lastRefusal}`);
+  const share = (n: number) => n / sum.replies;
   return { obeys: share(sum.obeys), correct: share(sum.correct), both: share(sum.both), replies: sum.replies };
 }
