@@ -79,6 +79,16 @@ async function packages() {
   stamp('packages', value);
 }
 
+/** The headers that came with this Node, when they did and are of its version: then nothing has to be fetched to compile. */
+function ownHeaders() {
+  const prefix = dirname(dirname(process.execPath));
+  const header = join(prefix, 'include', 'node', 'node_version.h');
+  if (process.env.npm_config_nodedir || !existsSync(header)) return [];
+  const text = readFileSync(header, 'utf8');
+  const version = ['MAJOR', 'MINOR', 'PATCH'].map((part) => text.match(`#define NODE_${part}_VERSION (\\d+)`)?.[1]);
+  return version.join('.') === process.versions.node ? [`--nodedir=${prefix}`] : [];
+}
+
 async function sqlite() {
   const builtIn = major > 22 || (major === 22 && minor >= 13);
   if (builtIn || existsSync('node_modules/better-sqlite3/build/Release/better_sqlite3.node')) return;
@@ -86,6 +96,7 @@ async function sqlite() {
     'rebuild',
     'better-sqlite3',
     '--foreground-scripts',
+    ...ownHeaders(),
   ]);
 }
 
@@ -97,7 +108,7 @@ async function addon() {
   await run(
     'native binary',
     process.execPath,
-    [gyp, again ? 'configure' : 'rebuild', '-j', String(availableParallelism())].filter((a) => a),
+    [gyp, again ? 'configure' : 'rebuild', '-j', String(availableParallelism()), ...ownHeaders()],
   );
   if (again)
     await run('native binary, what changed', process.execPath, [gyp, 'build', '-j', String(availableParallelism())]);
