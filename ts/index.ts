@@ -11,6 +11,7 @@ export {
   type AdapterState,
   createPolicy,
   type GenerateOptions,
+  type GenerateSampling,
   type Generation,
   NativePolicy,
   type OpenPolicyOptions,

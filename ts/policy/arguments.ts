@@ -21,7 +21,7 @@ export function checkIdRange(ids: Int32Array, argument: string, vocab: number): 
     throw new OpenClawError('E_TOKEN_ID', `${argument}[${bad}] is ${ids[bad]}, expected 0 to ${vocab - 1}`, argument);
 }
 
-export function checkSampling(sampling: Sampling): void {
+export function checkSampling(sampling: Omit<Sampling, 'stop'>): void {
   const { temperature, topP, topK, maxTokens, seed } = sampling;
   requireNumber('temperature', temperature, temperature >= 0 && temperature <= 2, 'from 0 to 2');
   requireNumber('topP', topP, topP > 0 && topP <= 1, 'above 0, at most 1');

@@ -19,7 +19,13 @@ export { createToolSplitter, parseToolCalls, type SplitReply, type ToolSplitter 
 export { type AdapterState, readAdapter, writeAdapter } from './files/adapter.js';
 export { type ModelToWrite, writeModelFolder } from './files/model-folder.js';
 export type { Generation, GenerationResult, TokenPiece } from './generation.js';
-export { type GenerateOptions, NativePolicy, type NativeSettings, type ScoreOptions } from './native.js';
+export {
+  type GenerateOptions,
+  type GenerateSampling,
+  NativePolicy,
+  type NativeSettings,
+  type ScoreOptions,
+} from './native.js';
 export type { TextStream, TextStreamOptions } from './tokenizer/text-stream.js';
 export { Tokenizer } from './tokenizer/tokenizer.js';
 export { type TrainBpeOptions, trainBpe } from './tokenizer/train-bpe.js';

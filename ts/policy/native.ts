@@ -5,7 +5,7 @@
 import { randomInt } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { binary } from '../../lib/index.js';
-import { type Message, OpenClawError, type Sampling } from '../record/index.js';
+import { type Message, OpenClawError } from '../record/index.js';
 import { checkIdRange, checkIds, checkSampling, requireNumber } from './arguments.js';
 import { ChatRenderer, type RenderOptions } from './chat/render.js';
 import { ChatTemplate } from './chat/template.js';
@@ -35,6 +35,16 @@ export interface NativeSettings {
   /** sequences computed together; default 16 */ maxInFlight?: number;
   /** requests accepted beyond those, then E_BUSY; default 256 */ maxWaiting?: number;
   /** name of the version that is live first; default `<model>@0-<hash8>`, the hash of the weights */ version?: string;
+}
+
+/** How a reply is sampled; what is absent is plain sampling from the policy's own distribution. */
+export interface GenerateSampling {
+  /** 0 = greedy, at most 2; default 1 */ temperature?: number;
+  /** 0 < p <= 1; default 1 */ topP?: number;
+  /** 0 = off (default) */ topK?: number;
+  /** tokens of the reply at most, end token included; default: what the context leaves */ maxTokens?: number;
+  /** null (default): a fresh one is drawn and returned */ seed?: number | null;
+  /** ids that end the reply; default: the model's own */ stopIds?: Int32Array;
 }
 
 export interface GenerateOptions {
@@ -109,23 +119,23 @@ export class NativePolicy {
   }
 
   /**
-   * Samples one reply under the live version, which the request keeps to its last token. `sampling.stop` (texts) is the caller's
-   * business: it needs the text. maxTokens is cut to what the context leaves.
+   * Samples one reply under the live version, which the request keeps to its last token. Texts that end a reply are the caller's
+   * business: they need the text. maxTokens is cut to what the context leaves.
    * @param ids [P] prompt; copied before the call returns
    * @throws at once E_ARGUMENT, E_TOKEN_ID, E_CONTEXT (no room for a token), E_DISPOSED; the result rejects with E_BUSY, E_DEADLINE …
    */
-  generate(ids: Int32Array, sampling: Sampling & { stopIds?: Int32Array }, o: GenerateOptions = {}): Generation {
+  generate(ids: Int32Array, sampling: GenerateSampling = {}, o: GenerateOptions = {}): Generation {
     checkIds(ids, 'ids', { vocab: this.vocab, context: this.context - 1 });
-    checkSampling(sampling);
-    const stopIds = sampling.stopIds ?? this.stopIds;
+    const room = this.context - ids.length;
+    const { temperature = 1, topP = 1, topK = 0, maxTokens = room, stopIds = this.stopIds } = sampling;
+    const wanted = sampling.seed ?? null;
+    checkSampling({ temperature, topP, topK, maxTokens, seed: wanted });
     checkIdRange(stopIds, 'stopIds', this.vocab);
     const deadlineMs = o.deadlineMs ?? 0;
     requireNumber('deadlineMs', deadlineMs, deadlineMs >= 0, 'a number of ms >= 0');
     // 48 bits: what randomInt can draw at once, and exact as a JavaScript number
-    const seed = sampling.seed ?? randomInt(2 ** 48 - 1);
-    const { temperature, topP, topK } = sampling;
-    const maxTokens = Math.min(sampling.maxTokens, this.context - ids.length);
-    const request = { ids, maxTokens, temperature, topP, topK, seed, stopIds, deadlineMs };
+    const seed = wanted ?? randomInt(2 ** 48 - 1);
+    const request = { ids, maxTokens: Math.min(maxTokens, room), temperature, topP, topK, seed, stopIds, deadlineMs };
     return runGeneration(
       (onTokens) => nativeCallSync(() => this.handle.generate(request, onTokens)),
       (done) => ({ ...done, seed, text: this.replyText(done.ids, stopIds) }),

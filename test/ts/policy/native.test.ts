@@ -69,6 +69,15 @@ function fake() {
 }
 
 describe('generate', () => {
+  it('without sampling draws from the policy itself, to the end of the context', () => {
+    const t = fake();
+    t.policy.generate(Int32Array.of(5, 6));
+    const [request] = t.requests;
+    expect(request).toMatchObject({ temperature: 1, topP: 1, topK: 0, maxTokens: t.policy.context - 2 });
+    expect(Array.from(request!.stopIds)).toEqual([2, 0]);
+    expect(request!.seed).toBeGreaterThanOrEqual(0);
+  });
+
   it('streams what comes, then gives the whole with its text', async () => {
     const t = fake();
     const ids = [...tokenizer.encode('sea'), 2];
