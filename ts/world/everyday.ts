@@ -48,24 +48,27 @@ export const SESSION_QUESTIONS: readonly Question[] = [
   ask('Why is exercise good for me?', 'health', 'heart', 'muscle', 'mood', 'weight', 'strength'),
 ];
 
-/** Measured on, never talked about. */
+/**
+ * Measured on, never talked about. As hard as the first trial's, by the untrained SmolLM2-135M: right .69, obeys .17, both .11;
+ * with the hint "Answer in one short sentence." in the question both .60, which is what a student can learn from such a teacher.
+ */
 export const HELD_OUT_QUESTIONS: readonly Question[] = [
+  ask('How many wheels does a bicycle have?', 'two', '2'),
+  ask('How many sides does a triangle have?', 'three', '3'),
+  ask('What is a thermometer used for?', 'temperature', 'heat'),
+  ask('How can I save money?', 'budget', 'spend', 'expens', 'saving', 'save'),
+  ask('Why do we drink water?', 'hydrat', 'body', 'thirst', 'health'),
   ask('What is the capital of Italy?', 'rome'),
-  ask('What is the capital of Spain?', 'madrid'),
   ask('How do I boil an egg?', 'boil', 'water', 'pot'),
   ask('How many months are in a year?', 'twelve', '12'),
-  ask('What color is grass?', 'green'),
-  ask('Which planet do we live on?', 'earth'),
   ask('What do cats like to eat?', 'fish', 'meat', 'chicken', 'cat food', 'mice', 'tuna'),
   ask('Who painted the Mona Lisa?', 'leonardo', 'vinci'),
   ask('What is ice made of?', 'water'),
   ask('How can I learn a new language?', 'practice', 'practise', 'listen', 'speak', 'read', 'course'),
   ask('What is the opposite of big?', 'small', 'little', 'tiny'),
-  ask('How do I make toast?', 'bread', 'toaster'),
   ask('What is the fastest land animal?', 'cheetah'),
   ask('Why do we brush our teeth?', 'clean', 'plaque', 'cavit', 'decay', 'bacteria', 'health'),
   ask('What gas do we need to breathe?', 'oxygen'),
-  ask('How many minutes are in an hour?', '60', 'sixty'),
   ask('What is a hammer used for?', 'nail', 'hit', 'strik', 'pound', 'driv'),
   ask('How do I keep food fresh?', 'refrigerat', 'fridge', 'cool', 'cold', 'container', 'airtight', 'freez'),
 ];

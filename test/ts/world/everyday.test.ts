@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
+  ANCHOR_TALKS,
   answersQuestion,
   brokenShortRules,
   HELD_OUT_QUESTIONS,
@@ -13,14 +14,22 @@ import { Random } from '../../../ts/world/random.js';
 const shown = (text: string, o: { ended?: boolean; tokens?: number } = {}) => ({ text, ended: true, tokens: 20, ...o });
 
 describe('everyday questions', () => {
-  it('are enough, different, and none is in both lists', () => {
+  it('are enough, different, and none is in two lists, anchors included', () => {
     expect(SESSION_QUESTIONS.length).toBeGreaterThanOrEqual(28);
     expect(HELD_OUT_QUESTIONS.length).toBeGreaterThanOrEqual(16);
-    const all = [...SESSION_QUESTIONS, ...HELD_OUT_QUESTIONS].map((q) => q.text);
+    const anchored = ANCHOR_TALKS.map(([question]) => question);
+    const all = [...SESSION_QUESTIONS, ...HELD_OUT_QUESTIONS].map((q) => q.text).concat(anchored);
     expect(new Set(all).size).toBe(all.length);
     for (const { text, keywords } of [...SESSION_QUESTIONS, ...HELD_OUT_QUESTIONS]) {
       expect(keywords.length).toBeGreaterThan(0);
       expect(text.endsWith('?')).toBe(true);
+    }
+  });
+
+  it('have anchors that the person themselves would be content with', () => {
+    for (const [question, answer] of ANCHOR_TALKS) {
+      expect(question.endsWith('?')).toBe(true);
+      expect(obeysShort(shown(answer))).toBe(true);
     }
   });
 
