@@ -105,11 +105,13 @@ async function addon() {
   if (existsSync('build/Release/openclaw_rl.node') && isFresh('addon', value)) return;
   const again = existsSync('build/Makefile') || existsSync('build/openclaw_rl.sln');
   const gyp = join('node_modules', 'node-gyp', 'bin', 'node-gyp.js');
-  await run(
-    'native binary',
-    process.execPath,
-    [gyp, again ? 'configure' : 'rebuild', '-j', String(availableParallelism()), ...ownHeaders()],
-  );
+  await run('native binary', process.execPath, [
+    gyp,
+    again ? 'configure' : 'rebuild',
+    '-j',
+    String(availableParallelism()),
+    ...ownHeaders(),
+  ]);
   if (again)
     await run('native binary, what changed', process.execPath, [gyp, 'build', '-j', String(availableParallelism())]);
   stamp('addon', value);

@@ -28,8 +28,7 @@ export async function demo(flags: DemoFlags): Promise<void> {
   const dataFolder = flags.data ?? pickFolder(given.dataFolder, run);
   const under = { train: { ...recipe(scene), seed: flags.seed }, log: { level: 'warn' as const } };
   const settings = loadConfig({ ...configOf(flags), dataFolder }, { ...fileOf(flags), under });
-  const anchors = scene === 'stories' ? await storyAnchors(flags.seed) : await everydayAnchors();
-  const runtime = await createRuntime(settings, { anchors });
+  const runtime = await createRuntime(settings, scene === 'stories' ? { anchors: await storyAnchors(flags.seed) } : {});
   const signal = closeOnSignal(runtime);
   const { url } = await listen(runtime, settings);
   print(`${runtime.policy.name} at ${url}/v1  ·  page ${url}/`);
@@ -94,12 +93,4 @@ async function storyAnchors(seed: number): Promise<Message[][]> {
     if (talks.length === ANCHORS) break;
   }
   return talks;
-}
-
-async function everydayAnchors(): Promise<Message[][]> {
-  const { ANCHOR_TALKS } = await import('../world/everyday.js');
-  return ANCHOR_TALKS.map(([question, answer]) => [
-    { role: 'user', content: question },
-    { role: 'assistant', content: answer },
-  ]);
 }

@@ -73,37 +73,6 @@ export const HELD_OUT_QUESTIONS: readonly Question[] = [
   ask('How do I keep food fresh?', 'refrigerat', 'fridge', 'cool', 'cold', 'container', 'airtight', 'freez'),
 ];
 
-/**
- * Short talks on which the policy should stay as it was, neither asked in sessions nor measured. The anchor holds the base's own
- * distribution over these answers; what it protects is knowing things while being brief.
- */
-export const ANCHOR_TALKS: ReadonlyArray<readonly [question: string, answer: string]> = [
-  ['What is the capital of Portugal?', 'The capital of Portugal is Lisbon.'],
-  ['Who wrote The Odyssey?', 'The Odyssey is attributed to the Greek poet Homer.'],
-  ['What is the chemical symbol for gold?', 'The chemical symbol for gold is Au.'],
-  ['What do caterpillars turn into?', 'Caterpillars turn into butterflies or moths.'],
-  ['How many players are in a soccer team?', 'A soccer team has eleven players on the field.'],
-  ['What is glass made of?', 'Glass is made mostly of sand, soda ash and limestone.'],
-  ['Which metal is liquid at room temperature?', 'Mercury is a metal that is liquid at room temperature.'],
-  ['What is the largest desert in Africa?', 'The Sahara is the largest desert in Africa.'],
-  ['How do I iron a shirt?', 'Heat the iron, lay the shirt flat on a board and press it slowly from the collar down.'],
-  ['What is a compass used for?', 'A compass is used to find directions, because its needle points north.'],
-  ['Why do leaves fall in autumn?', 'Trees drop their leaves in autumn to save water and energy for the winter.'],
-  ['What language is spoken in Austria?', 'People in Austria speak German.'],
-  ['How do I sharpen a pencil?', 'Put the pencil into a sharpener and turn it until the tip is pointed.'],
-  ['What is paper made from?', 'Paper is made from wood pulp.'],
-  ['Who discovered penicillin?', 'Penicillin was discovered by Alexander Fleming.'],
-  ['How many strings does a violin have?', 'A violin has four strings.'],
-  ['What is the opposite of early?', 'The opposite of early is late.'],
-  ['How do I remove a coffee stain?', 'Blot the stain, then clean it with cold water and a little detergent.'],
-  ['What is a telescope used for?', 'A telescope is used to look at distant things such as stars and planets.'],
-  ['What do pandas eat?', 'Pandas eat mostly bamboo.'],
-  ['Why do ships float?', 'Ships float because they push away as much water as they weigh.'],
-  ['How many continents are there?', 'There are seven continents.'],
-  ['What is the longest river in South America?', 'The Amazon is the longest river in South America.'],
-  ['How can I remember names better?', 'Repeat the name aloud when you hear it and link it to something you know.'],
-];
-
 export const MAX_WORDS = 30;
 /** a reply that goes on longer than this is too long, whatever it says */
 export const MAX_TOKENS = 44;

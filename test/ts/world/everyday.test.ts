@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import {
-  ANCHOR_TALKS,
   answersQuestion,
   brokenShortRules,
   HELD_OUT_QUESTIONS,
@@ -14,22 +13,14 @@ import { Random } from '../../../ts/world/random.js';
 const shown = (text: string, o: { ended?: boolean; tokens?: number } = {}) => ({ text, ended: true, tokens: 20, ...o });
 
 describe('everyday questions', () => {
-  it('are enough, different, and none is in two lists, anchors included', () => {
+  it('are enough, different, and none is in both lists', () => {
     expect(SESSION_QUESTIONS.length).toBeGreaterThanOrEqual(28);
     expect(HELD_OUT_QUESTIONS.length).toBeGreaterThanOrEqual(16);
-    const anchored = ANCHOR_TALKS.map(([question]) => question);
-    const all = [...SESSION_QUESTIONS, ...HELD_OUT_QUESTIONS].map((q) => q.text).concat(anchored);
+    const all = [...SESSION_QUESTIONS, ...HELD_OUT_QUESTIONS].map((q) => q.text);
     expect(new Set(all).size).toBe(all.length);
     for (const { text, keywords } of [...SESSION_QUESTIONS, ...HELD_OUT_QUESTIONS]) {
       expect(keywords.length).toBeGreaterThan(0);
       expect(text.endsWith('?')).toBe(true);
-    }
-  });
-
-  it('have anchors that the person themselves would be content with', () => {
-    for (const [question, answer] of ANCHOR_TALKS) {
-      expect(question.endsWith('?')).toBe(true);
-      expect(obeysShort(shown(answer))).toBe(true);
     }
   });
 
@@ -51,7 +42,7 @@ describe('everyday questions', () => {
 
   it('bring a complaint about form first, then about the answer, then thanks', () => {
     const rng = new Random('everyday');
-    const question = HELD_OUT_QUESTIONS[0]!;
+    const question = HELD_OUT_QUESTIONS.find((q) => q.keywords.includes('rome'))!;
     expect(reactToAnswer(shown('- Rome'), question, rng).content).toMatch(/list/i);
     expect(reactToAnswer(shown('It is Paris.'), question, rng)).toMatchObject({ satisfied: false });
     expect(reactToAnswer(shown('It is Rome.'), question, rng)).toMatchObject({ satisfied: true });
