@@ -11,19 +11,40 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const purpose = process.argv[2] ?? 'build';
 process.chdir(root);
 
+/** steps in progress */
+const running = new Set();
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => stop(`set-up ended by ${signal}`));
+
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major < 20) stop(`Node 20 or newer is needed, this is ${process.version}`);
 
+/** Ends set-up, and with it the steps that run side by side: a build that goes on unseen would meet the next try's. */
 function stop(message) {
+  for (const child of running) end(child.pid);
   process.stderr.write(`openclaw-rl: ${message}\n`);
   process.exit(1);
+}
+
+/** Ends a step and what it started; one that is over already needs no ending. */
+function end(pid) {
+  try {
+    process.kill(process.platform === 'win32' ? pid : -pid);
+  } catch (error) {
+    if (error.code !== 'ESRCH') throw error;
+  }
 }
 
 /** Runs a command; its output is shown only when it fails. */
 function run(title, command, args) {
   const started = Date.now();
   return new Promise((resolve) => {
-    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+    // a group of its own, so that what it starts ends with it
+    const child = spawn(command, args, {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: process.platform !== 'win32',
+    });
+    if (child.pid) running.add(child);
     let output = '';
     child.stdout.on('data', (d) => {
       output += d;
@@ -33,6 +54,7 @@ function run(title, command, args) {
     });
     child.on('error', (e) => stop(`${title}: ${e.message}`));
     child.on('close', (code) => {
+      running.delete(child);
       if (code !== 0) {
         process.stderr.write(output);
         stop(`${title} failed (exit code ${code})`);
