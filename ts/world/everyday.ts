@@ -48,10 +48,7 @@ export const SESSION_QUESTIONS: readonly Question[] = [
   ask('Why is exercise good for me?', 'health', 'heart', 'muscle', 'mood', 'weight', 'strength'),
 ];
 
-/**
- * Measured on, never talked about. As hard as the first trial's, by the untrained SmolLM2-135M: right .69, obeys .17, both .11;
- * with the hint "Answer in one short sentence." in the question both .60, which is what a student can learn from such a teacher.
- */
+/** Measured on, never talked about. How they were chosen and how hard they are: docs/decisions/learning-recipe.md. */
 export const HELD_OUT_QUESTIONS: readonly Question[] = [
   ask('How many wheels does a bicycle have?', 'two', '2'),
   ask('How many sides does a triangle have?', 'three', '3'),
