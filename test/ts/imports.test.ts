@@ -53,6 +53,11 @@ describe('ts/', () => {
     expect(importsOf('ts/cli.ts').map((i) => i.target)).toContain('ts/commands/serve.js');
   });
 
+  it('a command is known to the command line alone', () => {
+    const toCommands = ours.filter((i) => i.target.startsWith('ts/commands/') && !i.file.startsWith('ts/commands/'));
+    expect(new Set(toCommands.map((i) => i.file))).toEqual(new Set(['ts/cli.ts']));
+  });
+
   it('record imports nothing of ours outside itself', () => {
     const wrong = ours.filter((i) => stationOf(i.file) === 'record' && stationOf(i.target) !== 'record');
     expect(words(wrong)).toEqual([]);
